@@ -123,8 +123,8 @@ struct kern_ops {
      * interleaved: pairs (2i, 2i+1); else (i, i + head_dim/2). */
     void (*rope)(float *x, uint32_t n_heads, uint32_t head_dim, const float *cs, bool interleaved);
 
-    /* Writes k and v ([n_kv_heads][head_dim] floats) of the token at position pos into the pool for a->layer. */
-    void (*kv_store)(const struct attn_args *a, uint32_t pos, const float *k, const float *v);
+    /* Writes k and v (head_dim floats each) of KV head kvh of the token at position pos into the pool for a->layer. */
+    void (*kv_store)(const struct attn_args *a, uint32_t kvh, uint32_t pos, const float *k, const float *v);
     /* Causal attention of queries [q0, q1) of a for the query heads of KV head kvh. Keys are taken in chunks of ATTN_CHUNK
      * positions; each chunk gives (max, sum, weighted values) on its own and chunks are merged in ascending order, so the
      * result does not depend on q0, q1 or n_q. scratch: kern_attn_scratch() bytes, private. */
