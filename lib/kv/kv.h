@@ -17,6 +17,7 @@ struct kv_seq {
     uint32_t *blocks;  /* block table: position p lies in blocks[p / block_tokens] */
     uint32_t n_blocks, cap;
     uint32_t n_tokens; /* positions filled */
+    uint32_t n_known;  /* leading blocks that the prefix cache knows */
 };
 
 struct kv_stats {
@@ -50,7 +51,8 @@ int kv_seq_fork(struct kv_pool *p, const struct kv_seq *src, uint32_t n_tokens, 
 /* s (empty) takes the longest run of full blocks known for tokens[0..n), at most max_tokens; returns their token count. */
 uint32_t kv_prefix_take(struct kv_pool *p, struct kv_seq *s, const int32_t *tokens, uint32_t n, uint32_t max_tokens);
 
-/* Makes the full blocks of s, whose tokens are tokens[0..s->n_tokens), known for sharing. */
-void kv_prefix_put(struct kv_pool *p, const struct kv_seq *s, const int32_t *tokens);
+/* Makes the full blocks of s, whose tokens are tokens[0..s->n_tokens), known for sharing. A block whose contents are known
+ * already is exchanged for the known one: by batch invariance they are the same bits. */
+void kv_prefix_put(struct kv_pool *p, struct kv_seq *s, const int32_t *tokens);
 
 #endif
