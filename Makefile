@@ -1,31 +1,40 @@
-# Sluice: all build rules. Targets: all check check-long fuzz bench asan tsan lint install uninstall clean help.
-# Switches (command line or config.mk): CUDA=0|1  MPI=0|1  SAN=address,undefined|thread  CC=gcc|clang  WERROR=0|1
+# Sluice: all build rules (`make help` lists the targets). Third-party libraries: scripts/build/deps.mk; targets other than
+# compiling: scripts/build/targets.mk.
+# Switches, on the command line or in config.mk:
+#   CUDA=0|1  MPI=0|1  SAN=address,undefined|thread  CC=gcc|clang  WERROR=0|1  OPT=-O2  PREFIX=/usr/local  DESTDIR=
 -include config.mk
 
 VERSION := 0.1.0
-CC      ?= gcc
+ifeq ($(origin CC),default)
+CC      := gcc
+endif
 CUDA    ?= 0
 MPI     ?= 0
 SAN     ?=
+FUZZER  ?= 0
 WERROR  ?= 0
 PREFIX  ?= /usr/local
 DESTDIR ?=
 OPT     ?= -O2
 
 comma := ,
-B := build/$(if $(SAN),$(subst $(comma),-,$(SAN)),release)$(if $(filter 1,$(CUDA)),-cuda)$(if $(filter 1,$(MPI)),-mpi)$(if $(filter clang%,$(notdir $(CC))),-clang)
+B := build/$(if $(SAN),$(subst $(comma),-,$(SAN)),release)$(if $(filter 1,$(CUDA)),-cuda)$(if $(filter 1,$(MPI)),-mpi)$(if $(findstring clang,$(notdir $(CC))),-clang)$(if $(filter 1,$(FUZZER)),-fuzzer)
 
+.DEFAULT_GOAL := all
 include scripts/build/deps.mk
 
 WARN := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wpointer-arith -Wwrite-strings -Wvla
-WARN += $(if $(filter 1,$(WERROR)),-Werror)
-ALL_CFLAGS := -std=c11 $(OPT) -g -fno-math-errno -fno-trapping-math -ffp-contract=off -pthread $(WARN) -I. \
+BASE_CFLAGS := -std=c11 $(OPT) -g -fno-math-errno -fno-trapping-math -ffp-contract=off -pthread $(WARN) -I. \
 	-D_GNU_SOURCE -DSLUICE_VERSION='"$(VERSION)"' $(DEP_CFLAGS) $(CFLAGS)
 ALL_LDFLAGS := -pthread $(LDFLAGS)
 ifneq ($(SAN),)
-ALL_CFLAGS += -fsanitize=$(SAN) -fno-omit-frame-pointer $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=undefined)
+BASE_CFLAGS += -fsanitize=$(SAN) -fno-omit-frame-pointer $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=undefined)
 ALL_LDFLAGS += -fsanitize=$(SAN)
 endif
+ifeq ($(FUZZER),1)
+BASE_CFLAGS += -fsanitize=fuzzer-no-link
+endif
+ALL_CFLAGS := $(BASE_CFLAGS) $(if $(filter 1,$(WERROR)),-Werror)
 LIBS := $(DEP_LIBS) -lm -ldl
 
 # --- sources: wildcards, one folder a module ---------------------------------------------------
@@ -37,9 +46,13 @@ CMD_OBJ   := $(patsubst %.c,$B/%.o,$(wildcard cmd/common*.c))
 UNIT_SRC  := $(wildcard tests/unit/test_*.c)
 UNIT      := $(UNIT_SRC:tests/unit/%.c=$B/tests/unit/%)
 KERN_SRC  := $(wildcard tests/kern/*.c)
+FUZZ_SRC  := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZ      := $(FUZZ_SRC:tests/fuzz/%.c=$B/tests/fuzz/%)
+CU_OBJ    := $(CU_SRC:%.cu=$B/%.o)
+CUDA_SO   := $(if $(CU_SRC),$B/sluice-cuda.so)
 LIB       := $B/libsluice.a
 
-all: $(TOOLS) $(LIB)
+all: $(TOOLS) $(LIB) $(CUDA_SO)
 
 # Flags per instruction-set folder; everything else is built for the baseline of the platform.
 X86 := $(filter x86_64 amd64,$(shell uname -m))
@@ -47,13 +60,28 @@ $B/kernels/cpu/avx2/%.o: ISA_CFLAGS := $(if $(X86),-mavx2 -mfma -mf16c -mbmi2)
 $B/kernels/cpu/avx512/%.o: ISA_CFLAGS := $(if $(X86),-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512vbmi -mavx512bf16 -mavx2 -mfma -mf16c -mbmi2 -mprefer-vector-width=512)
 $B/kernels/cpu/ref/%.o $B/kernels/cpu/avx2/%.o $B/kernels/cpu/avx512/%.o: KOPT := -O3
 
-$B/%.o: %.c
+# Objects depend on the flags they were built with: another CFLAGS, OPT or VERSION builds them again (WERROR does not).
+FLAGS_FILE := $B/flags
+$(FLAGS_FILE): FORCE
+	@mkdir -p $(@D)
+	@echo '$(CC) $(subst ','\'',$(BASE_CFLAGS) $(ALL_LDFLAGS))' | cmp -s - $@ || \
+		echo '$(CC) $(subst ','\'',$(BASE_CFLAGS) $(ALL_LDFLAGS))' > $@
+
+$B/%.o: %.c $(FLAGS_FILE)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(KOPT) $(ISA_CFLAGS) -MMD -MP -c $< -o $@
+
+$B/%.o: %.cu $(FLAGS_FILE)
+	@mkdir -p $(@D)
+	$(NVCC) -O3 -g -I. $(NVCC_ARCH) -Xcompiler -fPIC,-Wall -MMD -MP -c $< -o $@
 
 $(LIB): $(LIB_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^
+
+# The GPU back end is a module that programs load at run time: they start on a machine without a driver.
+$B/sluice-cuda.so: $(CU_OBJ)
+	$(NVCC) -shared $^ -lcublas -o $@
 
 $(TOOLS): $B/%: $B/cmd/%.o $(CMD_OBJ) $(LIB)
 	$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -o $@
@@ -64,7 +92,14 @@ $B/tests/unit/%: $B/tests/unit/%.o $(LIB)
 $B/checkkern: $(KERN_SRC:%.c=$B/%.o) $(LIB)
 	$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -o $@
 
+# A harness alone replays files (tests/fuzz/replay.c); with FUZZER=1 it is a libFuzzer program.
+$B/tests/fuzz/%: $B/tests/fuzz/%.o $(if $(filter 1,$(FUZZER)),,$B/tests/fuzz/replay.o) $(LIB)
+	$(CC) $(ALL_LDFLAGS) $(if $(filter 1,$(FUZZER)),-fsanitize=fuzzer) $^ $(LIBS) -o $@
+
 include scripts/build/targets.mk
 
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .SECONDARY:
+.DELETE_ON_ERROR:
+FORCE:
+.PHONY: FORCE
