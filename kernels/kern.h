@@ -15,6 +15,7 @@
 
 #define TILE_ROWS 16u /* rows interleaved in a packed weight tile: the 32-bit lanes of a 512-bit vector */
 #define ACT_GROUP 32u /* columns that share one activation scale */
+#define ACT_AMAX_MIN 0x1p-119f /* a group of smaller magnitudes counts as zero (127 / amax would overflow) */
 
 /* --- packed weights --------------------------------------------------------------------------------------------------
  * A matrix [n_rows][n_cols] cut into tiles of TILE_ROWS rows; the last tile is padded with zero weights. Tiles follow
@@ -99,7 +100,7 @@ struct kern_ops {
     bool bf16_dot;   /* BF16 weights take ACT_BF16 on the fast path */
 
     /* x[n] -> q, d, s as in struct act, for n columns, zero-filled up to ld. d = amax / 127.0f; q = nearbyintf(x * (127.0f / amax)),
-     * round to nearest even; identical on every ISA. */
+     * round to nearest even; identical on every ISA. A group that holds an infinity or a NaN gets d = NaN, q = 0. */
     void (*quantize_q8)(const float *x, uint32_t n, uint32_t ld, int8_t *q, float *d, int16_t *s);
     void (*round_bf16)(const float *x, uint32_t n, uint32_t ld, uint16_t *bf);
 
