@@ -12,7 +12,7 @@
 #include "lib/core/pool.h"
 #include "lib/io/source.h"
 
-enum rope_scaling { ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3 };
+enum rope_scaling { ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3, ROPE_FACTORS /* tensor rope_freqs.weight divides frequencies */ };
 enum model_act { MODEL_SILU, MODEL_GELU_TANH };
 
 struct model_params {
@@ -29,7 +29,8 @@ struct model_params {
     uint32_t rope_orig_ctx;
     bool rope_interleaved;      /* pairs (2i, 2i+1): llama GGUF stores q and k permuted for it */
     uint32_t window;            /* sliding window in tokens, 0 none */
-    uint32_t window_pattern;    /* every window_pattern-th layer is global; 0: all layers have the window */
+    uint32_t window_pattern;    /* every window_pattern-th layer is global; 0: all from window_first on have the window */
+    uint32_t window_first;      /* first layer that may have the window */
     bool qkv_bias, qk_norm, post_norms;
     bool norm_plus_one;         /* the container stores gain - 1 */
     bool tied;                  /* the head is the embedding matrix */
@@ -51,6 +52,8 @@ struct model {
     const struct source_tensor *embed_rows; /* look-ups in the container's own layout when not tied */
     struct wmat head;           /* same tiles as embed when tied */
     const float *final_norm;    /* [n_embd] */
+    const float *rope_freqs;    /* [head_dim / 2] radians per position, global layers */
+    const float *rope_freqs_local; /* the same for sliding-window layers */
     struct source *source;      /* owned */
     size_t weight_bytes;        /* resident bytes of packed weights */
     size_t step_bytes;          /* weight bytes that one decode step reads */
