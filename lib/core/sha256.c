@@ -19,27 +19,47 @@ static uint32_t rotr(uint32_t x, unsigned n)
     return (x >> n) | (x << (32 - n));
 }
 
-static void compress(uint32_t h[8], const unsigned char *p)
+/* One round; the caller turns the roles of the eight variables instead of moving their values. */
+static inline void round_step(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e, uint32_t f, uint32_t g,
+                              uint32_t *h, uint32_t kw)
 {
-    uint32_t w[64], v[8];
+    uint32_t t1 = *h + (rotr(e, 6) ^ rotr(e, 11) ^ rotr(e, 25)) + (g ^ (e & (f ^ g))) + kw;
+
+    *d += t1;
+    *h = t1 + (rotr(a, 2) ^ rotr(a, 13) ^ rotr(a, 22)) + ((a & b) | (c & (a | b)));
+}
+
+static void compress(uint32_t state[8], const unsigned char *p)
+{
+    uint32_t w[64];
+    uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
+    uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
 
     for (int i = 0; i < 16; i++)
         w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 | (uint32_t)p[4 * i + 2] << 8 | p[4 * i + 3];
     for (int i = 16; i < 64; i++) {
-        uint32_t a = w[i - 15], b = w[i - 2];
-        w[i] = w[i - 16] + (rotr(a, 7) ^ rotr(a, 18) ^ (a >> 3)) + w[i - 7] + (rotr(b, 17) ^ rotr(b, 19) ^ (b >> 10));
+        uint32_t x = w[i - 15], y = w[i - 2];
+        w[i] = w[i - 16] + (rotr(x, 7) ^ rotr(x, 18) ^ (x >> 3)) + w[i - 7] + (rotr(y, 17) ^ rotr(y, 19) ^ (y >> 10));
     }
-    memcpy(v, h, sizeof v);
-    for (int i = 0; i < 64; i++) {
-        uint32_t e = v[4], a = v[0];
-        uint32_t t1 = v[7] + (rotr(e, 6) ^ rotr(e, 11) ^ rotr(e, 25)) + ((e & v[5]) ^ (~e & v[6])) + round_key[i] + w[i];
-        uint32_t t2 = (rotr(a, 2) ^ rotr(a, 13) ^ rotr(a, 22)) + ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
-        memmove(v + 1, v, 7 * sizeof *v);
-        v[4] += t1;
-        v[0] = t1 + t2;
+    for (int i = 0; i < 64; i += 8) {
+        const uint32_t *k = round_key + i, *v = w + i;
+        round_step(a, b, c, &d, e, f, g, &h, k[0] + v[0]);
+        round_step(h, a, b, &c, d, e, f, &g, k[1] + v[1]);
+        round_step(g, h, a, &b, c, d, e, &f, k[2] + v[2]);
+        round_step(f, g, h, &a, b, c, d, &e, k[3] + v[3]);
+        round_step(e, f, g, &h, a, b, c, &d, k[4] + v[4]);
+        round_step(d, e, f, &g, h, a, b, &c, k[5] + v[5]);
+        round_step(c, d, e, &f, g, h, a, &b, k[6] + v[6]);
+        round_step(b, c, d, &e, f, g, h, &a, k[7] + v[7]);
     }
-    for (int i = 0; i < 8; i++)
-        h[i] += v[i];
+    state[0] += a;
+    state[1] += b;
+    state[2] += c;
+    state[3] += d;
+    state[4] += e;
+    state[5] += f;
+    state[6] += g;
+    state[7] += h;
 }
 
 void sha256_init(struct sha256 *s)
