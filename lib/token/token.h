@@ -35,6 +35,10 @@ bool tokenizer_add_eos(const struct tokenizer *t);
 bool tokenizer_is_stop(const struct tokenizer *t, int32_t id);
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id); /* control/added special token */
 
+/* False where the vocabulary cannot express the byte at all (SmolLM2 has no token for 0x04 or 0xFF, for example): encoding
+ * leaves such bytes out, as Hugging Face's tokenizers do, and only then decoding does not give the text back. */
+bool tokenizer_has_byte(const struct tokenizer *t, unsigned char byte);
+
 enum token_flags {
     TOKEN_PARSE_SPECIAL = 1, /* recognise special tokens written in the text */
     TOKEN_ADD_BOS = 2,       /* put BOS (and EOS) where the model asks for it */

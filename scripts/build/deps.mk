@@ -13,8 +13,9 @@ endif
 $(call need,yaml-0.1,libyaml-dev)
 $(call need,jansson,libjansson-dev)
 $(call need,libpcre2-8,libpcre2-dev)
+$(call need,libutf8proc,libutf8proc-dev)
 $(call need,hdf5,libhdf5-dev)
-DEP_PKGS   := yaml-0.1 jansson libpcre2-8 hdf5
+DEP_PKGS   := yaml-0.1 jansson libpcre2-8 libutf8proc hdf5
 DEP_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(DEP_PKGS) 2>/dev/null)
 DEP_LIBS   := $(shell $(PKG_CONFIG) --libs $(DEP_PKGS) 2>/dev/null)
 
