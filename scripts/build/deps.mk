@@ -10,12 +10,15 @@ ifeq ($(shell command -v $(PKG_CONFIG)),)
 $(error $(PKG_CONFIG) not found: install pkg-config, or run scripts/install-deps)
 endif
 endif
-$(call need,yaml-0.1,libyaml-dev)
-$(call need,jansson,libjansson-dev)
-$(call need,libpcre2-8,libpcre2-dev)
-$(call need,libutf8proc,libutf8proc-dev)
-$(call need,hdf5,libhdf5-dev)
-DEP_PKGS   := yaml-0.1 jansson libpcre2-8 libutf8proc hdf5
+# One line a library, NAME-IN-PKG-CONFIG:DEBIAN-PACKAGE; scripts/install-deps reads this list too.
+DEPS := \
+	yaml-0.1:libyaml-dev \
+	jansson:libjansson-dev \
+	libpcre2-8:libpcre2-dev \
+	libutf8proc:libutf8proc-dev \
+	hdf5:libhdf5-dev
+$(foreach d,$(DEPS),$(call need,$(firstword $(subst :, ,$d)),$(lastword $(subst :, ,$d))))
+DEP_PKGS   := $(foreach d,$(DEPS),$(firstword $(subst :, ,$d)))
 DEP_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(DEP_PKGS) 2>/dev/null)
 DEP_LIBS   := $(shell $(PKG_CONFIG) --libs $(DEP_PKGS) 2>/dev/null)
 
