@@ -1,0 +1,219 @@
+#include "kernels/cpu/avx512/linear_q8.h"
+
+#if defined(__x86_64__)
+
+#include "lib/core/mem.h"
+
+/* A panel holds NT = 1 or 2 tiles unpacked, one record for 32 columns: [8 quads][NT][64] codes, then [halves][NT][16] float
+ * scales, then as many minima for the types that have them. */
+INLINE size_t record_bytes(unsigned nt, unsigned halves, bool minimum)
+{
+    return nt * (8 * 64 + 64 * halves * (minimum ? 2 : 1));
+}
+
+/* --- unpacking -------------------------------------------------------------------------------------------------------- */
+
+INLINE void unpack_tile(enum dtype type, const unsigned char *tile, uint32_t n_cols, unsigned nt, unsigned n,
+                        unsigned char *panel)
+{
+    const unsigned cols = type_unit_cols(type), halves = type_halves(type);
+    const size_t record = record_bytes(nt, halves, type_minimum(type));
+
+    for (uint32_t c = 0; c < n_cols; c += cols) {
+        struct unit_scales s;
+
+        load_unit_scales(type, tile, &s);
+        for (unsigned g = 0; g < cols / 32; g++) {
+            float *scales = (float *)(panel + (size_t)nt * 512);
+            __m512i v[8];
+
+            unpack_codes(type, tile + type_codes_at(type) + (size_t)g * 64 * type_bits(type), v);
+#pragma GCC unroll 8
+            for (unsigned j = 0; j < 8; j++)
+                _mm512_store_si512(panel + 64 * (nt * j + n), v[j]);
+#pragma GCC unroll 2
+            for (unsigned h = 0; h < halves; h++) {
+                __m512 sw, mw;
+
+                group_scale(type, tile, &s, g, h, &sw, &mw);
+                _mm512_store_ps(scales + 16 * (nt * h + n), sw);
+                if (type_minimum(type))
+                    _mm512_store_ps(scales + 16 * (nt * (halves + h) + n), mw);
+            }
+            panel += record;
+        }
+        tile += type_unit_bytes(type);
+    }
+}
+
+#define UNPACK(type)                                                                                                  \
+    static void unpack_##type(const unsigned char *tile, uint32_t n_cols, unsigned nt, unsigned n, unsigned char *panel) \
+    {                                                                                                                 \
+        unpack_tile(DT_##type, tile, n_cols, nt, n, panel);                                                           \
+    }
+#define ROW(type) { DT_##type, unpack_##type }
+
+UNPACK(Q4_0)
+UNPACK(Q4_1)
+UNPACK(Q5_0)
+UNPACK(Q5_1)
+UNPACK(Q8_0)
+UNPACK(IQ4_NL)
+UNPACK(Q2_K)
+UNPACK(Q3_K)
+UNPACK(Q4_K)
+UNPACK(Q5_K)
+UNPACK(Q6_K)
+UNPACK(IQ4_XS)
+
+typedef void (*unpack_fn)(const unsigned char *tile, uint32_t n_cols, unsigned nt, unsigned n, unsigned char *panel);
+
+static unpack_fn find_unpack(enum dtype type)
+{
+    static const struct {
+        enum dtype type;
+        unpack_fn fn;
+    } table[] = { ROW(Q4_0), ROW(Q4_1), ROW(Q5_0), ROW(Q5_1), ROW(Q8_0), ROW(IQ4_NL),
+                  ROW(Q2_K), ROW(Q3_K), ROW(Q4_K), ROW(Q5_K), ROW(Q6_K), ROW(IQ4_XS) };
+
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (table[i].type == type)
+            return table[i].fn;
+    return NULL;
+}
+
+/* --- core ------------------------------------------------------------------------------------------------------------- */
+
+/* NT tiles times T tokens. The integer sums of a group and the float sums of the row stay in registers. */
+INLINE void core(unsigned nt, unsigned T, unsigned halves, bool minimum, const unsigned char *panel, uint32_t n_groups,
+                 const struct tokens *b, __m512 *out)
+{
+    const size_t record = record_bytes(nt, halves, minimum), ldq = b->ldq, ldd = b->ldd, ldp = b->ldp;
+    const int8_t *q = b->q;
+    const float *d = b->d, *sum = b->sum;
+    const int32_t *fold = b->fold;
+    __m512 a[2 * GEMM_TOKENS];
+
+#pragma GCC unroll 12
+    for (unsigned i = 0; i < nt * T; i++)
+        a[i] = _mm512_setzero_ps();
+    for (uint32_t g = 0; g < n_groups; g++) {
+#pragma GCC unroll 2
+        for (unsigned h = 0; h < halves; h++) {
+            const float *scales = (const float *)(panel + (size_t)nt * 512);
+            const unsigned quads = 8 / halves;
+            __m512i dot[2 * GEMM_TOKENS];
+
+#pragma GCC unroll 6
+            for (unsigned t = 0; t < T; t++)
+#pragma GCC unroll 2
+                for (unsigned n = 0; n < nt; n++)
+                    dot[t * nt + n] = minimum ? _mm512_setzero_si512() : _mm512_set1_epi32(fold[t * ldp + h]);
+#pragma GCC unroll 8
+            for (unsigned j = 0; j < quads; j++) {
+                __m512i v[2];
+
+#pragma GCC unroll 2
+                for (unsigned n = 0; n < nt; n++)
+                    v[n] = _mm512_load_si512(panel + 64 * (nt * (h * quads + j) + n));
+#pragma GCC unroll 6
+                for (unsigned t = 0; t < T; t++) {
+                    int32_t x;
+                    __m512i xv;
+
+                    __builtin_memcpy(&x, q + t * ldq + 16 * h + 4 * j, sizeof x);
+                    xv = _mm512_set1_epi32(x);
+#pragma GCC unroll 2
+                    for (unsigned n = 0; n < nt; n++)
+                        dot[t * nt + n] = _mm512_dpbusd_epi32(dot[t * nt + n], v[n], xv);
+                }
+            }
+#pragma GCC unroll 6
+            for (unsigned t = 0; t < T; t++)
+#pragma GCC unroll 2
+                for (unsigned n = 0; n < nt; n++) {
+                    const __m512 sw = _mm512_load_ps(scales + 16 * (nt * h + n));
+                    const __m512 s = _mm512_mul_ps(sw, _mm512_set1_ps(d[t * ldd]));
+
+                    a[t * nt + n] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[t * nt + n]), s, a[t * nt + n]);
+                    if (minimum)
+                        a[t * nt + n] = _mm512_fmadd_ps(_mm512_load_ps(scales + 16 * (nt * (halves + h) + n)),
+                                                        _mm512_set1_ps(sum[t * ldp + h]), a[t * nt + n]);
+                }
+        }
+        panel += record;
+        q += 32;
+        d++;
+        sum += halves;
+        fold += halves;
+    }
+#pragma GCC unroll 12
+    for (unsigned i = 0; i < nt * T; i++)
+        out[i] = a[i];
+}
+
+typedef void (*core_fn)(const unsigned char *panel, uint32_t n_groups, const struct tokens *b, __m512 *a);
+
+#define CORE(nt, T, halves, minimum)                                                                                 \
+    static void core_##nt##_##T##_##halves##_##minimum(const unsigned char *panel, uint32_t n_groups,               \
+                                                       const struct tokens *b, __m512 *a)                           \
+    {                                                                                                                \
+        core(nt, T, halves, minimum, panel, n_groups, b, a);                                                        \
+    }
+#define CORES_T(nt, h, m) CORE(nt, 1, h, m) CORE(nt, 2, h, m) CORE(nt, 3, h, m) CORE(nt, 4, h, m) CORE(nt, 5, h, m) CORE(nt, 6, h, m)
+#define CORES_N(h, m)     CORES_T(1, h, m) CORES_T(2, h, m)
+#define NAMES_T(nt, h, m)                                                                                            \
+    { core_##nt##_1_##h##_##m, core_##nt##_2_##h##_##m, core_##nt##_3_##h##_##m,                                     \
+      core_##nt##_4_##h##_##m, core_##nt##_5_##h##_##m, core_##nt##_6_##h##_##m }
+#define NAMES_N(h, m)     { NAMES_T(1, h, m), NAMES_T(2, h, m) }
+
+CORES_N(1, 0)
+CORES_N(1, 1)
+CORES_N(2, 0)
+CORES_N(2, 1)
+
+/* [halves - 1][minimum][nt - 1][T - 1] */
+static const core_fn cores[2][2][2][GEMM_TOKENS] = { { NAMES_N(1, 0), NAMES_N(1, 1) }, { NAMES_N(2, 0), NAMES_N(2, 1) } };
+
+/* --- tiles ------------------------------------------------------------------------------------------------------------ */
+
+/* Tokens of the next block of `left`: blocks of nearly equal size, none above GEMM_TOKENS. */
+static uint32_t block_size(uint32_t left)
+{
+    const uint32_t blocks = (left + GEMM_TOKENS - 1) / GEMM_TOKENS;
+
+    return (left + blocks - 1) / blocks;
+}
+
+void gemm_q8_avx512(const struct wmat *w, uint32_t tile0, uint32_t tile1, const struct act *x, enum linear_mode mode,
+                    float *y, size_t ldy, void *scratch)
+{
+    const struct unit_info *u = unit_info(w->type);
+    const unpack_fn unpack = find_unpack(w->type);
+    const unsigned halves = 32u / u->group;
+    const uint32_t n_groups = w->n_cols / 32;
+    unsigned char *panel = scratch;
+    void *sums = panel + n_groups * record_bytes(2, halves, u->minimum);
+
+    for (uint32_t tile = tile0; tile < tile1;) {
+        const unsigned nt = tile1 - tile > 1 ? 2 : 1;
+        uint32_t t, T;
+
+        for (unsigned n = 0; n < nt; n++)
+            unpack(w->tiles + (size_t)(tile + n) * w->tile_bytes, w->n_cols, nt, n, panel);
+        for (t = 0; t < x->n_tokens; t += T) {
+            struct tokens b;
+            __m512 a[2 * GEMM_TOKENS];
+
+            T = block_size(x->n_tokens - t);
+            tokens_init(&b, x, t, T, w, sums);
+            cores[halves - 1][u->minimum][nt - 1][T - 1](panel, n_groups, &b, a);
+            for (uint32_t i = 0; i < T; i++)
+                for (unsigned n = 0; n < nt; n++)
+                    put_tile(w, tile + n, mode, y + (t + i) * ldy, a[i * nt + n]);
+        }
+        tile += nt;
+    }
+}
+
+#endif
