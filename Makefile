@@ -56,8 +56,8 @@ all: $(TOOLS) $(LIB) $(CUDA_SO)
 
 # Flags per instruction-set folder; everything else is built for the baseline of the platform.
 X86 := $(filter x86_64 amd64,$(shell uname -m))
-$B/kernels/cpu/avx2/%.o: ISA_CFLAGS := $(if $(X86),-mavx2 -mfma -mf16c -mbmi2)
-$B/kernels/cpu/avx512/%.o: ISA_CFLAGS := $(if $(X86),-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512vbmi -mavx512bf16 -mavx2 -mfma -mf16c -mbmi2 -mprefer-vector-width=512)
+$B/kernels/cpu/avx2/%.o $B/headers/kernels/cpu/avx2/%.ok: ISA_CFLAGS := $(if $(X86),-mavx2 -mfma -mf16c -mbmi2)
+$B/kernels/cpu/avx512/%.o $B/headers/kernels/cpu/avx512/%.ok: ISA_CFLAGS := $(if $(X86),-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512vbmi -mavx512bf16 -mavx2 -mfma -mf16c -mbmi2 -mprefer-vector-width=512)
 $B/kernels/cpu/ref/%.o $B/kernels/cpu/avx2/%.o $B/kernels/cpu/avx512/%.o: KOPT := -O3
 
 # Objects depend on the flags they were built with: another CFLAGS, OPT or VERSION builds them again (WERROR does not).

@@ -50,7 +50,7 @@ lint-text:
 lint-headers: $(HEADERS:%=$B/headers/%.ok)
 $B/headers/%.ok: % $(FLAGS_FILE)
 	@mkdir -p $(@D)
-	@echo '#include "$<"' | $(CC) $(BASE_CFLAGS) -Werror -fsyntax-only -x c -
+	@echo '#include "$<"' | $(CC) $(BASE_CFLAGS) $(ISA_CFLAGS) -Werror -fsyntax-only -x c -
 	@touch $@
 lint-man: $(TOOLS)
 	@scripts/check-man $(TOOLS)

@@ -51,7 +51,7 @@ void guard_free(void *p, size_t bytes);
 
 /* --- timing ----------------------------------------------------------------------------------------------------------- */
 
-/* Best seconds per call of fn(arg) over several runs of a few milliseconds. */
+/* Best processor seconds per call of fn(arg), of this thread, over several runs of a millisecond or more. */
 double bench_seconds(void (*fn)(void *arg), void *arg);
 
 /* Measured peaks of one core with the instructions of an isa row, cached after the first call: integer operations (a u8 x s8

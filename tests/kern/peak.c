@@ -1,8 +1,6 @@
 /* What one core can do at best: loops of independent multiply-adds, and a read of memory larger than the caches. */
 #include "tests/kern/checkkern.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lib/core/clock.h"
@@ -10,94 +8,63 @@
 
 #define STEPS 4096
 
+/* Registers 0..11 are twelve chains, enough to hide the latency; 12 and 13 are operands, whatever they hold. */
+#define TWELVE(op) op(0) op(1) op(2) op(3) op(4) op(5) op(6) op(7) op(8) op(9) op(10) op(11)
+#define LOOP(body) __asm__ volatile("1:\n\t" body "dec %0\n\tjnz 1b" : "+r"(n) : : "cc", CLOBBERS)
+#define CLOBBERS                                                                                                      \
+    "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13"
+
 #if defined(__x86_64__)
-#include <immintrin.h>
 
-/* Twelve chains each, enough to hide the latency; the empty asm keeps the compiler from folding them. */
-__attribute__((target("avx512f,avx512bw,avx512vnni"))) static void int_avx512(void *arg)
+#define VPDPBUSD(i)   "vpdpbusd %%zmm12, %%zmm12, %%zmm" #i "\n\t"
+#define VPMADDUBSW(i) "vpmaddubsw %%ymm12, %%ymm12, %%ymm13\n\tvpaddw %%ymm13, %%ymm" #i ", %%ymm" #i "\n\t"
+#define VFMADD_512(i) "vfmadd231ps %%zmm12, %%zmm12, %%zmm" #i "\n\t"
+#define VFMADD_256(i) "vfmadd231ps %%ymm12, %%ymm12, %%ymm" #i "\n\t"
+#define ZERO(i)       "vpxor %%xmm" #i ", %%xmm" #i ", %%xmm" #i "\n\t"
+
+/* Zero operands: no value is slow, and the upper halves are clean. */
+#define PEAK(name, step)                                                                                              \
+    static void name(void *arg)                                                                                       \
+    {                                                                                                                 \
+        unsigned long n = *(unsigned long *)arg;                                                                      \
+                                                                                                                      \
+        __asm__ volatile(TWELVE(ZERO) ZERO(12) ZERO(13) : : : CLOBBERS);                                              \
+        LOOP(TWELVE(step));                                                                                           \
+        __asm__ volatile("vzeroupper" : : : CLOBBERS);                                                                \
+    }
+
+PEAK(int_avx512, VPDPBUSD)
+PEAK(int_avx2, VPMADDUBSW)
+PEAK(float_avx512, VFMADD_512)
+PEAK(float_avx2, VFMADD_256)
+
+/* lanes: multiply-adds in one instruction. */
+static double peak(void (*fn)(void *), double lanes)
 {
-    __m512i a[12], x = _mm512_set1_epi32(*(int *)arg);
+    unsigned long n = STEPS;
 
-    for (int i = 0; i < 12; i++)
-        a[i] = x;
-    for (int s = 0; s < STEPS; s++)
-#pragma GCC unroll 12
-        for (int i = 0; i < 12; i++)
-            __asm__ volatile("vpdpbusd %1, %1, %0" : "+v"(a[i]) : "v"(x));
-}
-
-__attribute__((target("avx512f"))) static void float_avx512(void *arg)
-{
-    __m512 a[12], x = _mm512_set1_ps((float)*(int *)arg);
-
-    for (int i = 0; i < 12; i++)
-        a[i] = x;
-    for (int s = 0; s < STEPS; s++)
-#pragma GCC unroll 12
-        for (int i = 0; i < 12; i++)
-            __asm__ volatile("vfmadd231ps %1, %1, %0" : "+v"(a[i]) : "v"(x));
-}
-
-__attribute__((target("avx2"))) static void int_avx2(void *arg)
-{
-    __m256i a[12], x = _mm256_set1_epi32(*(int *)arg);
-
-    for (int i = 0; i < 12; i++)
-        a[i] = x;
-    for (int s = 0; s < STEPS; s++)
-#pragma GCC unroll 12
-        for (int i = 0; i < 12; i++) {
-            __m256i p;
-
-            __asm__ volatile("vpmaddubsw %2, %2, %1\n\tvpaddw %1, %0, %0" : "+x"(a[i]), "=&x"(p) : "x"(x));
-        }
-}
-
-__attribute__((target("avx2,fma"))) static void float_avx2(void *arg)
-{
-    __m256 a[12], x = _mm256_set1_ps((float)*(int *)arg);
-
-    for (int i = 0; i < 12; i++)
-        a[i] = x;
-    for (int s = 0; s < STEPS; s++)
-#pragma GCC unroll 12
-        for (int i = 0; i < 12; i++)
-            __asm__ volatile("vfmadd231ps %1, %1, %0" : "+x"(a[i]) : "x"(x));
+    return 2 * 12 * lanes * STEPS / bench_seconds(fn, &n);
 }
 
 double peak_int_ops(const char *isa)
 {
     static double avx512, avx2;
-    int one = 0;
 
-    if (!strcmp(isa, "avx512")) {
-        if (avx512 == 0)
-            avx512 = 12.0 * STEPS * 64 * 2 / bench_seconds(int_avx512, &one);
-        return avx512;
-    }
-    if (!strcmp(isa, "avx2")) {
-        if (avx2 == 0)
-            avx2 = 12.0 * STEPS * 32 * 2 / bench_seconds(int_avx2, &one);
-        return avx2;
-    }
+    if (!strcmp(isa, "avx512"))
+        return avx512 > 0 ? avx512 : (avx512 = peak(int_avx512, 64));
+    if (!strcmp(isa, "avx2"))
+        return avx2 > 0 ? avx2 : (avx2 = peak(int_avx2, 32));
     return 0;
 }
 
 double peak_float_ops(const char *isa)
 {
     static double avx512, avx2;
-    int one = 0;
 
-    if (!strcmp(isa, "avx512")) {
-        if (avx512 == 0)
-            avx512 = 12.0 * STEPS * 16 * 2 / bench_seconds(float_avx512, &one);
-        return avx512;
-    }
-    if (!strcmp(isa, "avx2")) {
-        if (avx2 == 0)
-            avx2 = 12.0 * STEPS * 8 * 2 / bench_seconds(float_avx2, &one);
-        return avx2;
-    }
+    if (!strcmp(isa, "avx512"))
+        return avx512 > 0 ? avx512 : (avx512 = peak(float_avx512, 16));
+    if (!strcmp(isa, "avx2"))
+        return avx2 > 0 ? avx2 : (avx2 = peak(float_avx2, 8));
     return 0;
 }
 

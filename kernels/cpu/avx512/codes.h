@@ -3,6 +3,8 @@
 #ifndef SLUICE_KERNELS_CPU_AVX512_CODES_H
 #define SLUICE_KERNELS_CPU_AVX512_CODES_H
 
+#if defined(__x86_64__)
+
 #include <immintrin.h>
 
 #include "kernels/blocks.h"
@@ -316,4 +318,5 @@ INLINE void group_scale(enum dtype type, const void *unit, const struct unit_sca
     }
 }
 
+#endif
 #endif

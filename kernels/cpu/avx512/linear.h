@@ -2,6 +2,8 @@
 #ifndef SLUICE_KERNELS_CPU_AVX512_LINEAR_H
 #define SLUICE_KERNELS_CPU_AVX512_LINEAR_H
 
+#if defined(__x86_64__)
+
 #include <immintrin.h>
 
 #include "kernels/kern.h"
@@ -27,4 +29,5 @@ static inline void put_tile(const struct wmat *w, uint32_t tile, enum linear_mod
     _mm512_mask_storeu_ps(y + row, m, v);
 }
 
+#endif
 #endif

@@ -2,6 +2,8 @@
 #ifndef SLUICE_KERNELS_CPU_AVX512_LINEAR_Q8_H
 #define SLUICE_KERNELS_CPU_AVX512_LINEAR_Q8_H
 
+#if defined(__x86_64__)
+
 #include "kernels/cpu/avx512/codes.h"
 #include "kernels/cpu/avx512/linear.h"
 
@@ -29,4 +31,5 @@ gemv_fn gemv_q8_avx512(enum dtype type, unsigned n_tokens);
 void gemm_q8_avx512(const struct wmat *w, uint32_t tile0, uint32_t tile1, const struct act *x, enum linear_mode mode,
                     float *y, size_t ldy, void *scratch);
 
+#endif
 #endif
