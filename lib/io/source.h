@@ -55,7 +55,8 @@ int source_get_bool(const struct source *s, const char *key, bool *out, struct e
 /* *out is NUL-terminated; *len (may be NULL) is its length, which counts NULs inside. */
 int source_get_str(const struct source *s, const char *key, const char **out, size_t *len, struct err *e);
 
-/* Arrays. source_get_array gives the number of elements; the _at calls read one (index < n). */
+/* Arrays. source_get_array gives the number of elements; the others read one (index < n). Strings of GGUF arrays are not
+ * NUL-terminated. */
 int source_get_array(const struct source *s, const char *key, size_t *n, struct err *e);
 int source_array_u64(const struct source *s, const char *key, size_t i, uint64_t *out, struct err *e);
 int source_array_f64(const struct source *s, const char *key, size_t i, double *out, struct err *e);
