@@ -1,4 +1,5 @@
-/* Exact logits of every tiny model of tests/golden/models (HF folder and GGUF file) against PyTorch's, on every ISA. */
+/* Every tiny model of tests/golden/models, from its HF folder and its GGUF file: exact logits against PyTorch's, on every
+ * ISA, and token ids against those of Hugging Face's tokenizers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +15,7 @@
 
 #include "kernels/isa.h"
 #include "lib/model/engine.h"
+#include "lib/token/token.h"
 
 #define ROOT "tests/golden/models"
 #define MAX_CASES 64
@@ -34,24 +36,34 @@ struct golden {
 static char case_path[MAX_CASES][512];
 static char case_dir[MAX_CASES][300];
 
-static void golden_read(struct golden *g, const char *dir)
+/* The whole file DIR/NAME, with a NUL behind it. */
+static unsigned char *read_file(const char *dir, const char *name, size_t *size)
 {
+    unsigned char *bytes;
     char path[512];
-    long size;
     FILE *f;
-    const unsigned char *p;
 
-    snprintf(path, sizeof path, "%s/golden.logits", dir);
+    snprintf(path, sizeof path, "%s/%s", dir, name);
     f = fopen(path, "rb");
     assert_non_null(f);
     assert_int_equal(fseek(f, 0, SEEK_END), 0);
-    size = ftell(f);
-    assert_true(size > 16);
+    *size = (size_t)ftell(f);
     rewind(f);
-    g->bytes = malloc((size_t)size);
-    assert_non_null(g->bytes);
-    assert_int_equal(fread(g->bytes, 1, (size_t)size, f), (size_t)size);
+    bytes = malloc(*size + 1);
+    assert_non_null(bytes);
+    assert_int_equal(fread(bytes, 1, *size, f), *size);
+    bytes[*size] = 0;
     fclose(f);
+    return bytes;
+}
+
+static void golden_read(struct golden *g, const char *dir)
+{
+    const unsigned char *p;
+    size_t size;
+
+    g->bytes = read_file(dir, "golden.logits", &size);
+    assert_true(size > 16);
     assert_memory_equal(g->bytes, "SLGOLD1\n", 8);
     memcpy(&g->n_seqs, g->bytes + 8, 4);
     memcpy(&g->n_vocab, g->bytes + 12, 4);
@@ -115,6 +127,39 @@ static void check_seq(struct engine *g, const struct golden *want, const struct 
     free(logits);
 }
 
+static void check_tokens(struct source *source, const char *dir, const char *what)
+{
+    size_t text_len, ids_len, n = 0, len = 0;
+    unsigned char *text = read_file(dir, "golden.txt", &text_len), *ids = read_file(dir, "golden.ids", &ids_len);
+    struct tokenizer *t = NULL;
+    struct token_list got = {0}, again = {0};
+    struct err e = {0};
+    char *back = NULL, *end = (char *)ids;
+
+    if (tokenizer_open(&t, source, NULL, &e) || tokenizer_encode(t, (char *)text, text_len, 0, &got, &e))
+        fail_msg("%s: %s", what, e.msg);
+    for (char *at = end;; at = end, n++) {
+        long want = strtol(at, &end, 10);
+
+        if (end == at)
+            break;
+        if (n >= got.n || got.ids[n] != want)
+            fail_msg("%s: token %zu is %d, wanted %ld", what, n, n < got.n ? (int)got.ids[n] : -1, want);
+    }
+    assert_int_equal(n, got.n);
+    /* Back and forth again: the text itself may come back normalised (Qwen's vocabularies ask for NFC). */
+    assert_int_equal(tokenizer_decode(t, got.ids, got.n, false, &back, &len, &e), 0);
+    assert_int_equal(tokenizer_encode(t, back, len, 0, &again, &e), 0);
+    assert_int_equal(again.n, got.n);
+    assert_memory_equal(again.ids, got.ids, got.n * sizeof *got.ids);
+    tokenizer_close(t);
+    free(got.ids);
+    free(again.ids);
+    free(back);
+    free(text);
+    free(ids);
+}
+
 static void check_case(void **state)
 {
     size_t at = (size_t)(uintptr_t)*state;
@@ -128,6 +173,7 @@ static void check_case(void **state)
     if (model_open(&m, case_path[at], pool, &e))
         fail_msg("%s: %s", case_path[at], e.msg);
     assert_int_equal(m->params.n_vocab, want.n_vocab);
+    check_tokens(m->source, case_dir[at], case_path[at]);
     for (const struct isa *isa = isa_table; isa->name; isa++) {
         struct engine_opts o = {.isa = isa->name, .exact = true, .kv_type = KV_F32, .ctx_tokens = 640, .n_seqs = 2};
         struct engine *g = NULL;
