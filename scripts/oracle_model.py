@@ -125,12 +125,15 @@ def read_ids(path):
 
 
 def windows_of(ids, g, ctx, n_windows=None):
-    """Windows as infer-eval takes them: no overlap, the last partial one dropped, BOS in the place of the first token
-    where the vocabulary asks for it."""
+    """Windows as infer-eval takes them: no overlap, the last partial one dropped. Where the vocabulary asks for a BOS the
+    text starts with it and it takes the place of the first token of every window."""
+    bos = g.get("tokenizer.ggml.bos_token_id")
+    if not g.get("tokenizer.ggml.add_bos_token", g.get("tokenizer.ggml.model") == "llama"):
+        bos = None
+    ids = ids if bos is None else [bos] + ids
     n = len(ids) // ctx
     n = n if n_windows is None else min(n, n_windows)
     out = [list(ids[i * ctx:(i + 1) * ctx]) for i in range(n)]
-    if g.get("tokenizer.ggml.add_bos_token", g.get("tokenizer.ggml.model") == "llama"):
-        for w in out:
-            w[0] = g.get("tokenizer.ggml.bos_token_id")
+    for w in out if bos is not None else []:
+        w[0] = bos
     return out
