@@ -1,26 +1,49 @@
-/* What the attention kernels of all instruction sets share: rows, their key ranges, and the scratch memory.
- * A row is one query head of one query token; the rows of a call read the same KV head. */
+/* What the attention kernels of all instruction sets share: the rows of a call, the chunks of keys that they see, and the
+ * scratch memory. A row is one query head of one query token; all rows of a call read the same KV head. The vector
+ * kernels give attn_run a function for one tile of rows and one chunk of keys. */
 #ifndef SLUICE_KERNELS_CPU_ATTN_H
 #define SLUICE_KERNELS_CPU_ATTN_H
 
 #include "kernels/kern.h"
 #include "kernels/kv_addr.h"
 
-#define ATTN_TILE 6u   /* rows that share loaded keys and values in registers */
+#define ATTN_TILE 6u   /* rows that share keys and values loaded into registers */
 #define ATTN_BLOCK 48u /* rows that share a chunk of keys and values in the cache: a multiple of ATTN_TILE */
+#define ATTN_GROUPS (ATTN_CHUNK / KV_GROUP)
 
-/* One row: keys [lo, hi) are visible. max, sum: of the chunks merged so far. */
+/* One row: keys [lo, hi) are visible. */
 struct attn_row {
     const float *q;
     float *out;
     uint32_t lo, hi;
-    float max, sum;
 };
+
+/* Where the keys of one chunk are: groups of KV_GROUP tokens, those that no row of the block sees being NULL. The values of
+ * a group are to_values bytes behind its keys. */
+struct attn_chunk {
+    const unsigned char *keys[ATTN_GROUPS];
+    size_t to_values;
+    uint32_t first; /* position of the chunk's first key */
+    bool prefetch;  /* one tile reads the chunk: it comes from memory, not from the cache */
+};
+
+/* The state of a tile of n rows: sums over the chunks merged so far, relative to max. Lanes past n may hold anything. */
+struct attn_tile {
+    uint32_t n;
+    float max[16], sum[16];
+    const struct attn_row *rows;
+    const float *q; /* [head_dim][ATTN_TILE], scaled by scale * log2(e): scores are exponents of two */
+    float *o;       /* [n][head_dim] */
+    float *p;       /* [ATTN_TILE][ATTN_CHUNK], weights; shared by all tiles */
+};
+
+typedef void attn_tile_fn(const struct kv_layout *kv, const struct attn_chunk *c, struct attn_tile *t);
 
 struct attn_scratch {
     struct attn_row rows[ATTN_BLOCK];
-    float p[ATTN_TILE][ATTN_CHUNK]; /* scores, then weights of a tile */
-    float data[];                   /* q: [ATTN_BLOCK / ATTN_TILE][head_dim][ATTN_TILE], then o: [ATTN_BLOCK][head_dim] */
+    struct attn_tile tiles[ATTN_BLOCK / ATTN_TILE];
+    _Alignas(64) float p[ATTN_TILE * ATTN_CHUNK];
+    _Alignas(64) float data[]; /* q, then o, of all tiles */
 };
 
 /* Row r of queries q0.. of KV head kvh: queries in order, the heads of the group inside. */
@@ -33,6 +56,19 @@ static inline void attn_row_init(struct attn_row *row, const struct attn_args *a
     row->out = a->out + (size_t)i * a->ldo + (size_t)head * hd;
     row->lo = a->window && pos >= a->window ? pos - a->window + 1 : 0;
     row->hi = pos + 1;
+}
+
+/* The whole of kern_ops.attention; fn adds one chunk to one tile, and sees only chunks that a row of the tile sees. */
+void attn_run(const struct attn_args *a, uint32_t kvh, uint32_t q0, uint32_t q1, void *scratch, attn_tile_fn *fn);
+
+/* The part of [row->lo, row->hi) in the chunk that starts at first, counted from there; empty: *lo = *hi = 0. */
+static inline void attn_row_range(const struct attn_row *row, uint32_t first, uint32_t *lo, uint32_t *hi)
+{
+    const uint32_t l = row->lo > first ? row->lo - first : 0;
+    const uint32_t h = row->hi <= first ? 0 : row->hi - first < ATTN_CHUNK ? row->hi - first : ATTN_CHUNK;
+
+    *lo = l < h ? l : 0;
+    *hi = l < h ? h : 0;
 }
 
 #endif

@@ -13,7 +13,7 @@
 
 #include "kernels/isa.h"
 
-static const struct family *const families[] = { &family_linear };
+static const struct family *const families[] = { &family_linear, &family_nn, &family_attn };
 
 #define N_FAMILIES (sizeof families / sizeof families[0])
 

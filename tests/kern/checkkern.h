@@ -24,7 +24,7 @@ struct family {
     void (*bench)(struct checker *c); /* NULL: none */
 };
 
-extern const struct family family_linear;
+extern const struct family family_linear, family_nn, family_attn;
 
 /* True when the kernel called name is to be run: it differs from the row below and passes the filter. A struct member
  * is passed twice: check_wanted(c, "add", c->prev && c->prev->add == c->ops->add). */

@@ -88,21 +88,22 @@ static void chunk_weights(const struct attn_args *a, uint32_t kvh, const float *
     *sum = l;
 }
 
-static void row_chunk(const struct attn_args *a, uint32_t kvh, struct attn_row *r, uint32_t lo, uint32_t hi, float *p,
-                      float *o)
+/* Adds keys [lo, hi) of one chunk to the row's sums, which are relative to *max. */
+static void row_chunk(const struct attn_args *a, uint32_t kvh, const struct attn_row *r, uint32_t lo, uint32_t hi,
+                      struct attn_scratch *s, float *max, float *sum)
 {
     const uint32_t first = lo / ATTN_CHUNK * ATTN_CHUNK, hd = a->kv->head_dim;
-    float m, l, top, old, new;
+    float m, l, top, old, new, *o = s->data;
 
-    chunk_weights(a, kvh, r->q, lo, hi, p, &m, &l);
+    chunk_weights(a, kvh, r->q, lo, hi, s->p, &m, &l);
     memset(o, 0, hd * sizeof *o);
     for (uint32_t t = lo; t < hi; t++)
-        add_value(a->kv, kv_value_group(a, kvh, t), t % KV_GROUP, p[t - first], o);
-    top = m > r->max ? m : r->max;
-    old = expf(r->max - top);
+        add_value(a->kv, kv_value_group(a, kvh, t), t % KV_GROUP, s->p[t - first], o);
+    top = m > *max ? m : *max;
+    old = expf(*max - top);
     new = expf(m - top);
-    r->max = top;
-    r->sum = r->sum * old + l * new;
+    *max = top;
+    *sum = *sum * old + l * new;
     for (uint32_t d = 0; d < hd; d++)
         r->out[d] = r->out[d] * old + o[d] * new;
 }
@@ -110,21 +111,19 @@ static void row_chunk(const struct attn_args *a, uint32_t kvh, struct attn_row *
 void attention_ref(const struct attn_args *a, uint32_t kvh, uint32_t q0, uint32_t q1, void *scratch)
 {
     const uint32_t hd = a->kv->head_dim, n = (q1 - q0) * (a->n_heads / a->kv->n_kv_heads);
-    struct attn_scratch *s = scratch;
 
     for (uint32_t i = 0; i < n; i++) {
-        struct attn_row *r = &s->rows[0];
+        float max = -INFINITY, sum = 0;
+        struct attn_row r;
 
-        attn_row_init(r, a, kvh, q0, i);
-        r->max = -INFINITY;
-        r->sum = 0;
-        memset(r->out, 0, hd * sizeof *r->out);
-        for (uint32_t t = r->lo, end; t < r->hi; t = end) {
+        attn_row_init(&r, a, kvh, q0, i);
+        memset(r.out, 0, hd * sizeof *r.out);
+        for (uint32_t t = r.lo, end; t < r.hi; t = end) {
             end = (t / ATTN_CHUNK + 1) * ATTN_CHUNK;
-            end = end < r->hi ? end : r->hi;
-            row_chunk(a, kvh, r, t, end, s->p[0], s->data);
+            end = end < r.hi ? end : r.hi;
+            row_chunk(a, kvh, &r, t, end, scratch, &max, &sum);
         }
         for (uint32_t d = 0; d < hd; d++)
-            r->out[d] /= r->sum;
+            r.out[d] /= sum;
     }
 }
