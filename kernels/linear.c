@@ -5,9 +5,9 @@ size_t kern_linear_scratch(uint32_t max_cols)
 {
     const size_t cols = mem_round_up((size_t)max_cols, 64);
 
-    /* The largest user is ACT_F32: two tiles of floats. The integer path takes two tiles of codes (32 bytes a column), scales
-     * and minima of every 16 columns (16), and the folded sums of a block of tokens (less than 16). */
-    return 2 * TILE_ROWS * sizeof(float) * cols + 4096;
+    /* ACT_F32 expands two tiles to floats: 128 bytes a column. The integer path takes two tiles of codes (32), scales and
+     * minima of every 16 columns (16), and 4 bytes for every group of the tokens_max() tokens (64, and padding). */
+    return 2 * TILE_ROWS * sizeof(float) * cols + 512 * 16 * sizeof(int32_t) + 4096;
 }
 
 enum act_kind kern_act_kind(const struct kern_ops *ops, const struct wmat *w, bool exact)

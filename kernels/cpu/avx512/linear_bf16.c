@@ -1,11 +1,11 @@
 /* BF16 weights times BF16 activations with vdpbf16ps: pairs of columns, one chain for each sum. */
 #include "kernels/cpu/avx512/linear.h"
+#include "kernels/cpu/tokens.h"
 
 #if defined(__x86_64__)
 
 #include <string.h>
 
-#define INLINE static inline __attribute__((always_inline))
 #define BF16_TOKENS 8u
 
 INLINE __m512bh pairs(__m512i v)
@@ -66,13 +66,6 @@ CORES_N(2)
 
 static const core_fn cores[2][BF16_TOKENS] = { NAMES_N(1), NAMES_N(2) };
 
-static uint32_t block_size(uint32_t left)
-{
-    const uint32_t blocks = (left + BF16_TOKENS - 1) / BF16_TOKENS;
-
-    return (left + blocks - 1) / blocks;
-}
-
 void linear_bf16_avx512(const struct wmat *w, uint32_t tile0, uint32_t tile1, const struct act *x, enum linear_mode mode,
                         float *y, size_t ldy)
 {
@@ -84,7 +77,7 @@ void linear_bf16_avx512(const struct wmat *w, uint32_t tile0, uint32_t tile1, co
         for (t = 0; t < x->n_tokens; t += T) {
             __m512 a[2 * BF16_TOKENS];
 
-            T = block_size(x->n_tokens - t);
+            T = tokens_block(x->n_tokens - t, BF16_TOKENS);
             cores[nt - 1][T - 1](src, w->tile_bytes, w->n_cols, x->bf + (size_t)t * x->ld, x->ld, a);
             for (uint32_t i = 0; i < T; i++)
                 for (unsigned n = 0; n < nt; n++)

@@ -2,6 +2,7 @@
  * multiply-adds in column order. */
 #include "kernels/cpu/avx512/codes.h"
 #include "kernels/cpu/avx512/linear.h"
+#include "kernels/cpu/tokens.h"
 
 #if defined(__x86_64__)
 
@@ -187,13 +188,6 @@ static void to_f32(enum dtype type, const unsigned char *tile, uint32_t n_cols, 
 
 /* --- tiles ------------------------------------------------------------------------------------------------------------ */
 
-static uint32_t block_size(uint32_t left)
-{
-    const uint32_t blocks = (left + F32_TOKENS - 1) / F32_TOKENS;
-
-    return (left + blocks - 1) / blocks;
-}
-
 void linear_f32_avx512(const struct wmat *w, uint32_t tile0, uint32_t tile1, const struct act *x, enum linear_mode mode,
                        float *y, size_t ldy, void *scratch)
 {
@@ -216,7 +210,7 @@ void linear_f32_avx512(const struct wmat *w, uint32_t tile0, uint32_t tile1, con
         for (t = 0; t < x->n_tokens; t += T) {
             __m512 a[2 * F32_TOKENS];
 
-            T = block_size(x->n_tokens - t);
+            T = tokens_block(x->n_tokens - t, F32_TOKENS);
             cores[kind][nt - 1][T - 1](src, stride, w->n_cols, x->f + (size_t)t * x->ld, x->ld, a);
             for (uint32_t i = 0; i < T; i++)
                 for (unsigned n = 0; n < nt; n++)

@@ -6,22 +6,10 @@
 
 #include "kernels/cpu/avx512/codes.h"
 #include "kernels/cpu/avx512/linear.h"
+#include "kernels/cpu/tokens.h"
 
 #define GEMV_TOKENS 4u /* up to so many tokens unpack weights in registers, again for each tile */
 #define GEMM_TOKENS 6u /* tokens in one register block */
-
-/* A block of tokens and what their scale groups contribute besides the products of codes. */
-struct tokens {
-    const int8_t *q;     /* [n][ldq] */
-    const float *d;      /* [n][ldd] */
-    size_t ldq, ldd;
-    const int32_t *fold; /* [n][ldp] offset types: -offset * sum of q, where the integer sums start */
-    const float *sum;    /* [n][ldp] minimum types: d * sum of q */
-    size_t ldp;          /* groups of a row, rounded up to 16 */
-};
-
-/* Tokens [t0, t0 + n) of x for a matrix of type; buf takes n * ldp floats. */
-void tokens_init(struct tokens *b, const struct act *x, uint32_t t0, uint32_t n, const struct wmat *w, void *buf);
 
 /* Row sums of one tile for 1..GEMV_TOKENS tokens: a[t] is the product of the 16 rows with token t. */
 typedef void (*gemv_fn)(const unsigned char *tile, uint32_t n_cols, const struct tokens *b, __m512 *a);

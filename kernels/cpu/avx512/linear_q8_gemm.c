@@ -2,8 +2,6 @@
 
 #if defined(__x86_64__)
 
-#include "lib/core/mem.h"
-
 /* A panel holds NT = 1 or 2 tiles unpacked, one record for 32 columns: [8 quads][NT][64] codes, then [halves][NT][16] float
  * scales, then as many minima for the types that have them. */
 INLINE size_t record_bytes(unsigned nt, unsigned halves, bool minimum)
@@ -177,12 +175,24 @@ static const core_fn cores[2][2][2][GEMM_TOKENS] = { { NAMES_N(1, 0), NAMES_N(1,
 
 /* --- tiles ------------------------------------------------------------------------------------------------------------ */
 
-/* Tokens of the next block of `left`: blocks of nearly equal size, none above GEMM_TOKENS. */
-static uint32_t block_size(uint32_t left)
+/* Tokens of b, n of them, times the panel's nt tiles from `tile` on. */
+static void panel_tokens(const struct wmat *w, uint32_t tile, unsigned nt, const unsigned char *panel, const struct tokens *b,
+                         uint32_t n, enum linear_mode mode, float *y, size_t ldy)
 {
-    const uint32_t blocks = (left + GEMM_TOKENS - 1) / GEMM_TOKENS;
+    const struct unit_info *u = unit_info(w->type);
+    const core_fn *const fns = cores[32u / u->group - 1][u->minimum][nt - 1];
+    uint32_t t, T;
 
-    return (left + blocks - 1) / blocks;
+    for (t = 0; t < n; t += T) {
+        const struct tokens part = tokens_from(b, t);
+        __m512 a[2 * GEMM_TOKENS];
+
+        T = tokens_block(n - t, GEMM_TOKENS);
+        fns[T - 1](panel, w->n_cols / 32, &part, a);
+        for (uint32_t i = 0; i < T; i++)
+            for (unsigned k = 0; k < nt; k++)
+                put_tile(w, tile + k, mode, y + (t + i) * ldy, a[i * nt + k]);
+    }
 }
 
 void gemm_q8_avx512(const struct wmat *w, uint32_t tile0, uint32_t tile1, const struct act *x, enum linear_mode mode,
@@ -190,29 +200,22 @@ void gemm_q8_avx512(const struct wmat *w, uint32_t tile0, uint32_t tile1, const 
 {
     const struct unit_info *u = unit_info(w->type);
     const unpack_fn unpack = find_unpack(w->type);
-    const unsigned halves = 32u / u->group;
-    const uint32_t n_groups = w->n_cols / 32;
     unsigned char *panel = scratch;
-    void *sums = panel + n_groups * record_bytes(2, halves, u->minimum);
+    void *sums = panel + w->n_cols / 32 * record_bytes(2, 32u / u->group, u->minimum);
+    uint32_t t, n;
 
-    for (uint32_t tile = tile0; tile < tile1;) {
-        const unsigned nt = tile1 - tile > 1 ? 2 : 1;
-        uint32_t t, T;
+    for (t = 0; t < x->n_tokens; t += n) {
+        struct tokens b;
 
-        for (unsigned n = 0; n < nt; n++)
-            unpack(w->tiles + (size_t)(tile + n) * w->tile_bytes, w->n_cols, nt, n, panel);
-        for (t = 0; t < x->n_tokens; t += T) {
-            struct tokens b;
-            __m512 a[2 * GEMM_TOKENS];
+        n = tokens_block(x->n_tokens - t, tokens_max(w));
+        tokens_init(&b, x, t, n, w, sums);
+        for (uint32_t tile = tile0; tile < tile1; tile += 2) {
+            const unsigned nt = tile1 - tile > 1 ? 2 : 1;
 
-            T = block_size(x->n_tokens - t);
-            tokens_init(&b, x, t, T, w, sums);
-            cores[halves - 1][u->minimum][nt - 1][T - 1](panel, n_groups, &b, a);
-            for (uint32_t i = 0; i < T; i++)
-                for (unsigned n = 0; n < nt; n++)
-                    put_tile(w, tile + n, mode, y + (t + i) * ldy, a[i * nt + n]);
+            for (unsigned k = 0; k < nt; k++)
+                unpack(w->tiles + (size_t)(tile + k) * w->tile_bytes, w->n_cols, nt, k, panel);
+            panel_tokens(w, tile, nt, panel, &b, n, mode, y + (size_t)t * ldy, ldy);
         }
-        tile += nt;
     }
 }
 
