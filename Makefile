@@ -83,7 +83,10 @@ $(LIB): $(LIB_OBJ)
 $B/sluice-cuda.so: $(CU_OBJ)
 	$(NVCC) -shared $^ -lcublas -o $@
 
-$(TOOLS): $B/%: $B/cmd/%.o $(CMD_OBJ) $(LIB)
+# A tool is cmd/TOOL.c and what lies in cmd/TOOL/.
+tool_parts = $(patsubst %.c,$B/%.o,$(wildcard cmd/$(1)/*.c))
+.SECONDEXPANSION:
+$(TOOLS): $B/%: $B/cmd/%.o $$(call tool_parts,$$*) $(CMD_OBJ) $(LIB)
 	$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -o $@
 
 $B/tests/unit/%: $B/tests/unit/%.o $(LIB)

@@ -9,7 +9,7 @@
 
 #include "kernels/isa.h"
 
-enum { KEY_ISA = 0x100, KEY_EXACT, KEY_CTX, KEY_KV_TYPE, KEY_KV_MEMORY, KEY_MEMORY, KEY_SEED, KEY_JSON };
+enum { KEY_ISA = 0x100, KEY_EXACT, KEY_CTX, KEY_KV_TYPE, KEY_KV_MEMORY, KEY_MEMORY, KEY_SEED, KEY_JSON, KEY_CONFIG };
 
 struct row {
     unsigned bit; /* 0: always */
@@ -29,6 +29,7 @@ static const struct row shared_options[] = {
     { COMMON_MEMORY, { "memory", KEY_MEMORY, "BYTES", 0, "Memory to stay within, with K, M or G", 2 } },
     { COMMON_SEED, { "seed", KEY_SEED, "N", 0, "Seed of random numbers (default: 0)", 2 } },
     { COMMON_JSON, { "json", KEY_JSON, 0, 0, "One JSON object per line on standard output", 3 } },
+    { 0, { "config", KEY_CONFIG, "FILE.yaml", 0, "Take options from FILE.yaml; the command line wins", 3 } },
     { 0, { "quiet", 'q', 0, 0, "No progress and no warnings", 3 } },
     { 0, { "verbose", 'v', 0, 0, "Say more on standard error", 3 } },
 };
@@ -50,25 +51,6 @@ const struct argp_child *common_init(struct common *c, const char *tool, unsigne
     c->argp.parser = parse_shared;
     c->children[0].argp = &c->argp;
     return c->children;
-}
-
-void common_parse(struct common *c, const struct argp *argp, int argc, char **argv, void *input)
-{
-    (void)c;
-    argp_parse(argp, argc, argv, 0, NULL, input);
-}
-
-void common_fini(struct common *c)
-{
-    for (size_t i = 0; i < c->n_injected; i++)
-        free(c->injected[i]);
-    free(c->injected);
-    free(c->lines);
-    free(c->argv);
-    c->injected = NULL;
-    c->lines = NULL;
-    c->argv = NULL;
-    c->n_injected = c->cap_injected = 0;
 }
 
 bool common_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out)
@@ -226,6 +208,7 @@ static error_t parse_shared(int key, char *arg, struct argp_state *state)
         c->seed_given = true;
         break;
     case KEY_JSON: c->json = true; break;
+    case KEY_CONFIG: c->config = arg; break;
     case 'q': c->quiet = true; break;
     case 'v': c->verbose++; break;
     default: return ARGP_ERR_UNKNOWN;

@@ -125,7 +125,7 @@ struct runtime {
 struct runtime_opts {
     bool tokenizer;
     const char *pre_tokenizer; /* NULL: what the model names */
-    uint32_t n_seqs;           /* sequences to size the KV pool for when there is no --kv-memory; 0: 1 */
+    uint32_t n_seqs;           /* sequences to size the KV pool for without --kv-memory (more than one: up to 1 GiB); 0: 1 */
     uint32_t chunk_tokens;     /* 0: the engine's default */
     bool no_prefix_cache;
 };

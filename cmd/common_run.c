@@ -8,8 +8,10 @@
 #include "cmd/common.h"
 #include "kernels/isa.h"
 #include "lib/core/clock.h"
+#include "lib/core/mem.h"
 
 #define PROGRESS_MS 100
+#define KV_DEFAULT_BYTES ((size_t)1 << 30)
 
 volatile sig_atomic_t common_signal;
 
@@ -167,6 +169,18 @@ void progress_clear(struct progress *p)
     p->shown = false;
 }
 
+/* KV memory for several sequences: what they need at full length, but no more than KV_DEFAULT_BYTES (or one sequence of
+ * --ctx): the scheduler copes with less than the worst case. */
+static size_t default_kv_bytes(const struct common *c, const struct model_params *p, uint32_t n_seqs)
+{
+    const size_t token = 2 * (size_t)p->n_layers * p->n_kv_heads * p->head_dim * (c->kv_type == KV_F32 ? 4 : 2);
+    const size_t ctx = c->ctx_tokens ? c->ctx_tokens : p->n_ctx_train ? p->n_ctx_train : 2048;
+    const size_t one = mem_round_up(ctx, 1024) * token, all = one * n_seqs;
+    const size_t cap = c->ctx_tokens && one > KV_DEFAULT_BYTES ? one : KV_DEFAULT_BYTES;
+
+    return all < cap ? all : cap;
+}
+
 int runtime_open(struct runtime *r, const struct common *c, const struct runtime_opts *o, struct err *e)
 {
     struct engine_opts eo = { .isa = c->isa, .exact = c->exact, .kv_type = c->kv_type, .ctx_tokens = c->ctx_tokens,
@@ -182,6 +196,8 @@ int runtime_open(struct runtime *r, const struct common *c, const struct runtime
         rc = model_open(&r->model, c->model, r->pool, e);
     if (!rc && o->tokenizer)
         rc = tokenizer_open(&r->tok, r->model->source, o->pre_tokenizer, e);
+    if (!rc && !eo.kv_bytes && o->n_seqs > 1)
+        eo.kv_bytes = default_kv_bytes(c, &r->model->params, o->n_seqs);
     if (!rc)
         rc = engine_open(&r->engine, r->model, r->pool, &eo, e);
     return rc;

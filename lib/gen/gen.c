@@ -44,7 +44,7 @@ struct gen {
     uint32_t n_places, n_active;
     struct live **active;      /* [n_places] */
     struct live **by_handle;   /* [handle_cap] */
-    uint32_t handle_cap, n_vocab, block_tokens;
+    uint32_t handle_cap;
     size_t row;                /* floats between rows of logits */
     float *logits;             /* [n_places][row] */
     struct step_item *items;   /* [n_places] */
@@ -80,10 +80,7 @@ int gen_open(struct gen **out, struct engine *engine, struct pool *pool, const s
     g->tok = tok;
     g->hooks = *hooks;
     g->n_places = bp.max_seqs;
-    g->block_tokens = bp.block_tokens;
     g->row = m->params.n_vocab;
-    /* Rows of the head past the vocabulary have no text and are never chosen. */
-    g->n_vocab = tokenizer_n_vocab(tok) < m->params.n_vocab ? tokenizer_n_vocab(tok) : m->params.n_vocab;
     g->active = calloc(g->n_places, sizeof *g->active);
     g->items = calloc(g->n_places, sizeof *g->items);
     g->draws = calloc(g->n_places, sizeof *g->draws);
@@ -94,7 +91,7 @@ int gen_open(struct gen **out, struct engine *engine, struct pool *pool, const s
     else
         rc = batch_open(&g->batch, &bp, e);
     for (unsigned i = 0; !rc && i < pool_size(pool); i++)
-        rc = sampler_open(&g->samplers[i], engine_ops(engine), g->n_vocab, e);
+        rc = sampler_open(&g->samplers[i], engine_ops(engine), m->params.n_vocab, e);
     if (rc) {
         gen_close(g);
         return rc;

@@ -71,7 +71,7 @@ static int set_number(struct gen_params *p, const struct field *f, const json_t 
     if (f->type == FIELD_F32) {
         double x = json_number_value(v);
 
-        snprintf(want, sizeof want, "a number from %g to %g", f->min, f->max);
+        snprintf(want, sizeof want, "a number from %.10g to %.10g", f->min, f->max);
         if (!json_is_number(v) || !(x >= f->min && x <= f->max))
             return bad_value(f->name, v, want, e);
         *(float *)(void *)at = (float)x;
@@ -154,7 +154,7 @@ static int set_bias(struct gen_params *p, const json_t *v, uint32_t n_vocab, str
             return err_set(e, ERR_INVAL, "logit_bias: key \"%.20s\" is not a token id from 0 to %u", key,
                            (unsigned)(n_vocab - 1));
         if (!json_is_number(b) || !(json_number_value(b) >= -1e6 && json_number_value(b) <= 1e6))
-            return bad_value("logit_bias", b, "a number from -1e+06 to 1e+06", e);
+            return bad_value("logit_bias", b, "a number from -1000000 to 1000000", e);
         rc = gen_params_add_bias(p, (int32_t)id, (float)json_number_value(b), e);
         if (rc)
             return rc;
@@ -364,6 +364,17 @@ static int member(struct gen_request *r, const struct gen_prompting *how, struct
     return err_set(e, ERR_INVAL, "%.60s: unknown field", key);
 }
 
+/* json_parse, with messages that do not speak of line 1 of the line. */
+static int parse_object(json_t **object, const char *text, size_t len, struct err *e)
+{
+    static const char head[] = "JSON: line 1, ", want[] = "JSON: ";
+    int rc = json_parse(object, text, len, "JSON", e);
+
+    if (rc && e && !strncmp(e->msg, head, sizeof head - 1))
+        memmove(e->msg + sizeof want - 1, e->msg + sizeof head - 1, strlen(e->msg + sizeof head - 1) + 1);
+    return rc;
+}
+
 int gen_request_json(struct gen_request *r, const struct gen_prompting *how, uint64_t line, const char *text, size_t len,
                      struct err *e)
 {
@@ -373,7 +384,7 @@ int gen_request_json(struct gen_request *r, const struct gen_prompting *how, uin
     int rc = begin(r, how, line, e), first = 0;
 
     if (!rc)
-        rc = json_parse(&object, text, len, "JSON", e);
+        rc = parse_object(&object, text, len, e);
     if (rc)
         return rc;
     if (!json_is_object(object))

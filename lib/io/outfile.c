@@ -10,6 +10,7 @@ int outfile_open(struct outfile *o, const char *path, struct err *e)
 {
     size_t n;
     int fd = -1;
+    struct stat st;
     mode_t mask;
 
     memset(o, 0, sizeof *o);
@@ -19,6 +20,14 @@ int outfile_open(struct outfile *o, const char *path, struct err *e)
     }
     n = strlen(path) + 16;
     o->path = strdup(path);
+    if (o->path && !stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) { /* a device or a pipe */
+        if (!(o->f = fopen(path, "we"))) {
+            err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+            outfile_abort(o);
+            return ERR_IO;
+        }
+        return 0;
+    }
     o->temp = malloc(n);
     if (!o->path || !o->temp) {
         outfile_abort(o);
@@ -53,12 +62,12 @@ int outfile_commit(struct outfile *o, struct err *e)
         o->f = NULL;
         return rc;
     }
-    if (fflush(o->f) || ferror(o->f) || fsync(fileno(o->f)))
+    if (fflush(o->f) || ferror(o->f) || (o->temp && fsync(fileno(o->f))))
         rc = err_set(e, ERR_IO, "%s: cannot write: %s", o->path, strerror(errno));
     if (fclose(o->f) && !rc)
         rc = err_set(e, ERR_IO, "%s: cannot write: %s", o->path, strerror(errno));
     o->f = NULL;
-    if (!rc && rename(o->temp, o->path))
+    if (!rc && o->temp && rename(o->temp, o->path))
         rc = err_set(e, ERR_IO, "%s: cannot rename the finished file: %s", o->path, strerror(errno));
     if (!rc) {
         free(o->temp);

@@ -11,7 +11,7 @@ struct outfile {
     char *path, *temp;
 };
 
-/* path NULL or "-": standard output. Else a new file beside path under a temporary name. */
+/* path NULL or "-": standard output; a device or a pipe: itself. Else a new file beside path under a temporary name. */
 int outfile_open(struct outfile *o, const char *path, struct err *e);
 /* Flushes, syncs, renames. On failure the temporary file is gone. o is closed in any case. */
 int outfile_commit(struct outfile *o, struct err *e);

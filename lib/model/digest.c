@@ -76,12 +76,17 @@ done:
 
 void model_bits_count(const struct model *m, struct model_bits *out)
 {
+    source_bits_count(m->source, &m->params, out);
+}
+
+void source_bits_count(const struct source *s, const struct model_params *p, struct model_bits *out)
+{
     memset(out, 0, sizeof *out);
-    for (size_t i = 0; i < source_n_tensors(m->source); i++) {
-        const struct source_tensor *t = source_tensor_at(m->source, i);
+    for (size_t i = 0; i < source_n_tensors(s); i++) {
+        const struct source_tensor *t = source_tensor_at(s, i);
         uint64_t n = 1;
         char buf[128];
-        const char *name = model_canonical_name(m->source, &m->params, t->name, buf, sizeof buf);
+        const char *name = model_canonical_name(s, p, t->name, buf, sizeof buf);
 
         for (uint32_t d = 0; d < t->n_dims; d++)
             n *= t->dims[d];

@@ -19,7 +19,8 @@ struct model_bits {
     double bits_per_weight, bits_per_weight_linear; /* 8 * bytes / n; 0 when there are none */
 };
 
-/* Counts the stored tensors of m's source. */
+/* Counts the stored tensors of a source whose hyperparameters are p; model_bits_count those of m's source. */
+void source_bits_count(const struct source *s, const struct model_params *p, struct model_bits *out);
 void model_bits_count(const struct model *m, struct model_bits *out);
 
 #endif
