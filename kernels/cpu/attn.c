@@ -74,6 +74,38 @@ static void finish_block(uint32_t n_tiles, uint32_t hd, const struct attn_scratc
     }
 }
 
+/* Every row's range is one run of keys, and the ranges of a tile's rows are not far apart: a row sees nothing of the chunk
+ * only when the others see a few tokens at its edge. */
+void attn_find_ranges(const struct attn_chunk *c, const struct attn_tile *t, struct attn_ranges *x)
+{
+    uint32_t lo = 0, hi = ATTN_CHUNK;
+
+    x->any_lo = ATTN_CHUNK;
+    x->any_hi = 0;
+    for (uint32_t r = 0; r < t->n; r++) {
+        const struct attn_row *row = &t->rows[r];
+        uint32_t l = row->lo > c->first ? row->lo - c->first : 0;
+        uint32_t h = row->hi <= c->first ? 0 : row->hi - c->first < ATTN_CHUNK ? row->hi - c->first : ATTN_CHUNK;
+
+        if (l < h) {
+            x->any_lo = l < x->any_lo ? l : x->any_lo;
+            x->any_hi = h > x->any_hi ? h : x->any_hi;
+        } else {
+            l = h = 0;
+        }
+        x->lo[r] = l;
+        x->hi[r] = h;
+        lo = l > lo ? l : lo;
+        hi = h < hi ? h : hi;
+    }
+    x->any_lo &= ~1u;
+    x->any_hi = (x->any_hi + 1) & ~1u;
+    x->all_lo = (lo + 1) & ~1u;
+    x->all_hi = hi & ~1u;
+    if (x->all_lo >= x->all_hi)
+        x->all_lo = x->all_hi = x->any_hi;
+}
+
 void attn_run(const struct attn_args *a, uint32_t kvh, uint32_t q0, uint32_t q1, void *scratch, attn_tile_fn *fn)
 {
     const uint32_t n = (q1 - q0) * (a->n_heads / a->kv->n_kv_heads);
@@ -86,7 +118,6 @@ void attn_run(const struct attn_args *a, uint32_t kvh, uint32_t q0, uint32_t q1,
         const uint32_t n_tiles = start_block(a, kvh, q0, r0, nb, s);
         const uint32_t lo = s->rows[0].lo, hi = s->rows[nb - 1].hi; /* both ascend with the row */
 
-        c.prefetch = n_tiles == 1;
         for (c.first = lo / ATTN_CHUNK * ATTN_CHUNK; c.first < hi; c.first += ATTN_CHUNK) {
             const uint32_t end = hi - c.first < ATTN_CHUNK ? hi : c.first + ATTN_CHUNK;
 

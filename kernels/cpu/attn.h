@@ -24,7 +24,6 @@ struct attn_chunk {
     const unsigned char *keys[ATTN_GROUPS];
     size_t to_values;
     uint32_t first; /* position of the chunk's first key */
-    bool prefetch;  /* one tile reads the chunk: it comes from memory, not from the cache */
 };
 
 /* The state of a tile of n rows: sums over the chunks merged so far, relative to max. Lanes past n may hold anything. */
@@ -61,14 +60,14 @@ static inline void attn_row_init(struct attn_row *row, const struct attn_args *a
 /* The whole of kern_ops.attention; fn adds one chunk to one tile, and sees only chunks that a row of the tile sees. */
 void attn_run(const struct attn_args *a, uint32_t kvh, uint32_t q0, uint32_t q1, void *scratch, attn_tile_fn *fn);
 
-/* The part of [row->lo, row->hi) in the chunk that starts at first, counted from there; empty: *lo = *hi = 0. */
-static inline void attn_row_range(const struct attn_row *row, uint32_t first, uint32_t *lo, uint32_t *hi)
-{
-    const uint32_t l = row->lo > first ? row->lo - first : 0;
-    const uint32_t h = row->hi <= first ? 0 : row->hi - first < ATTN_CHUNK ? row->hi - first : ATTN_CHUNK;
+/* The keys of a chunk that the rows of a tile see, counted from the chunk's first. A row that sees none has lo = hi = 0. */
+struct attn_ranges {
+    uint32_t lo[ATTN_TILE], hi[ATTN_TILE]; /* of each row */
+    uint32_t any_lo, any_hi;               /* of at least one: whole pairs of tokens */
+    uint32_t all_lo, all_hi;               /* of all: whole pairs of tokens; all_lo = all_hi = any_hi when there are none */
+    float old[16], new[16];                /* factors of the tile's sums and of the chunk's; by the kernel */
+};
 
-    *lo = l < h ? l : 0;
-    *hi = l < h ? h : 0;
-}
+void attn_find_ranges(const struct attn_chunk *c, const struct attn_tile *t, struct attn_ranges *x);
 
 #endif

@@ -11,6 +11,7 @@
 #include "kernels/cpu/avx512/nn.h"
 
 #define INLINE static inline __attribute__((always_inline))
+#define PREFETCH_ROWS 4u /* tiles of fewer rows read in order with so little work that the hardware's prefetcher does better */
 
 void kv_store_avx512(const struct attn_args *a, uint32_t kvh, uint32_t pos, const float *k, const float *v)
 {
@@ -49,15 +50,23 @@ INLINE __m512 pair_half(const void *p, const uint32_t half)
                                     : _mm512_slli_epi32(_mm512_loadu_si512(p), 16));
 }
 
-/* Dimension d of the 16 keys of a group. */
-INLINE __m512 load_key(const unsigned char *group, size_t d, const uint32_t half, const bool bf16)
+/* Dimension d + half of the 16 keys of a group; d is even. */
+INLINE size_t key_offset(size_t d, const uint32_t half, const bool bf16)
 {
-    return bf16 ? pair_half(group + d / 2 * 64, half) : _mm512_loadu_ps(group + d * 64);
+    return bf16 ? d * 32 : (d + half) * 64;
 }
 
-/* Scores of n_rows rows and n_groups groups of keys. q: [head_dim][ATTN_TILE]; p: row stride ATTN_CHUNK. */
-INLINE void score_block(const unsigned char *const *keys, const float *q, uint32_t hd, float *p, const uint32_t n_rows,
-                        const uint32_t n_groups, const bool bf16)
+INLINE __m512 load_key(const unsigned char *group, size_t d, const uint32_t half, const bool bf16)
+{
+    const unsigned char *p = group + key_offset(d, half, bf16);
+
+    return bf16 ? pair_half(p, half) : _mm512_loadu_ps(p);
+}
+
+/* Scores of n_rows rows and n_groups groups of keys. q: [head_dim][ATTN_TILE]; p: row stride ATTN_CHUNK. ahead: NULL, or what
+ * is read next, as large as the keys. */
+INLINE void score_block(const unsigned char *const *keys, const unsigned char *const *ahead, const float *q, uint32_t hd,
+                        float *p, const uint32_t n_rows, const uint32_t n_groups, const bool bf16)
 {
     __m512 s[ATTN_TILE][4];
 
@@ -72,8 +81,11 @@ INLINE void score_block(const unsigned char *const *keys, const float *q, uint32
             __m512 k[4];
 
 #pragma GCC unroll 4
-            for (uint32_t g = 0; g < n_groups; g++)
-                k[g] = load_key(keys[g], d + half, half, bf16);
+            for (uint32_t g = 0; g < n_groups; g++) {
+                k[g] = load_key(keys[g], d, half, bf16);
+                if (ahead && n_rows >= PREFETCH_ROWS && !(bf16 && half))
+                    _mm_prefetch(ahead[g] + key_offset(d, half, bf16), _MM_HINT_T0);
+            }
 #pragma GCC unroll 6
             for (uint32_t r = 0; r < n_rows; r++) {
                 const __m512 x = _mm512_set1_ps(q[r]);
@@ -93,14 +105,18 @@ INLINE void score_block(const unsigned char *const *keys, const float *q, uint32
 INLINE void score_rows(const struct kv_layout *kv, const struct attn_chunk *c, const struct attn_tile *t, uint32_t g0,
                        uint32_t g1, const uint32_t n_rows, const bool bf16)
 {
+    const unsigned char *ahead[4];
     uint32_t g = g0;
 
-    for (; g + 4 <= g1; g += 4)
-        score_block(c->keys + g, t->q, kv->head_dim, t->p + g * KV_GROUP, n_rows, 4, bf16);
+    for (; g + 4 <= g1; g += 4) {
+        for (uint32_t i = 0, next = g + 4; i < 4; i++, next++) /* keys, then the chunk's first values */
+            ahead[i] = next < g1 ? c->keys[next] : c->keys[g0 + (next - g1)] + c->to_values;
+        score_block(c->keys + g, ahead, t->q, kv->head_dim, t->p + g * KV_GROUP, n_rows, 4, bf16);
+    }
     for (; g + 2 <= g1; g += 2)
-        score_block(c->keys + g, t->q, kv->head_dim, t->p + g * KV_GROUP, n_rows, 2, bf16);
+        score_block(c->keys + g, NULL, t->q, kv->head_dim, t->p + g * KV_GROUP, n_rows, 2, bf16);
     if (g < g1)
-        score_block(c->keys + g, t->q, kv->head_dim, t->p + g * KV_GROUP, n_rows, 1, bf16);
+        score_block(c->keys + g, NULL, t->q, kv->head_dim, t->p + g * KV_GROUP, n_rows, 1, bf16);
 }
 
 INLINE void score_tile(const struct kv_layout *kv, const struct attn_chunk *c, const struct attn_tile *t, uint32_t g0,
@@ -156,39 +172,8 @@ static void weigh_row(float *p, uint32_t lo, uint32_t hi, uint32_t g0, uint32_t 
     *sum = _mm512_reduce_add_ps(l);
 }
 
-/* The keys of the chunk that the rows of a tile see, counted from the chunk's first. */
-struct ranges {
-    uint32_t lo[ATTN_TILE], hi[ATTN_TILE]; /* of each row */
-    uint32_t any_lo, any_hi;               /* of at least one */
-    uint32_t all_lo, all_hi;               /* of all: whole pairs of tokens; all_lo = all_hi = any_hi when there are none */
-    float old[16], new[16];                /* factors of the sums so far and of the chunk's */
-};
-
-static void find_ranges(const struct attn_chunk *c, const struct attn_tile *t, struct ranges *x)
-{
-    uint32_t lo = 0, hi = ATTN_CHUNK;
-
-    x->any_lo = ATTN_CHUNK;
-    x->any_hi = 0;
-    for (uint32_t r = 0; r < t->n; r++) {
-        attn_row_range(&t->rows[r], c->first, &x->lo[r], &x->hi[r]);
-        if (x->lo[r] < x->hi[r]) {
-            x->any_lo = x->lo[r] < x->any_lo ? x->lo[r] : x->any_lo;
-            x->any_hi = x->hi[r] > x->any_hi ? x->hi[r] : x->any_hi;
-        }
-        lo = x->lo[r] > lo ? x->lo[r] : lo;
-        hi = x->hi[r] < hi ? x->hi[r] : hi;
-    }
-    x->any_lo &= ~1u;
-    x->any_hi = (x->any_hi + 1) & ~1u;
-    x->all_lo = (lo + 1) & ~1u;
-    x->all_hi = hi & ~1u;
-    if (x->all_lo >= x->all_hi)
-        x->all_lo = x->all_hi = x->any_hi;
-}
-
 /* Weights of all rows, and the factors with which the chunk's sums are merged into the tile's. */
-static void weigh_tile(struct attn_tile *t, struct ranges *x)
+static void weigh_tile(struct attn_tile *t, struct attn_ranges *x)
 {
     const uint32_t g0 = x->any_lo / KV_GROUP, g1 = (x->any_hi + KV_GROUP - 1) / KV_GROUP;
     float max[16] = { 0 }, sum[16] = { 0 };
@@ -214,29 +199,40 @@ static void weigh_tile(struct attn_tile *t, struct ranges *x)
 
 /* --- values ----------------------------------------------------------------------------------------------------------- */
 
-/* Token t of the chunk (half = t % 2), dimensions [16 i, 16 i + 16) from d0 on. */
+/* Dimensions [d, d + 16) of token t of a group; half = t % 2. */
+INLINE size_t value_offset(uint32_t t, size_t hd, size_t d, const bool bf16)
+{
+    return ((bf16 ? t / 2 : t) * hd + d) * 4;
+}
+
 INLINE __m512 load_value(const unsigned char *group, uint32_t t, const uint32_t half, size_t hd, size_t d, const bool bf16)
 {
-    return bf16 ? pair_half(group + (t % KV_GROUP / 2 * hd + d) * 4, half)
-                : _mm512_loadu_ps(group + (t % KV_GROUP * hd + d) * 4);
+    const unsigned char *p = group + value_offset(t, hd, d, bf16);
+
+    return bf16 ? pair_half(p, half) : _mm512_loadu_ps(p);
 }
 
 /* Adds tokens [t0, t1), whole pairs, to o. ragged: only to the rows that see the token. */
-INLINE void value_span(const struct attn_chunk *c, const struct attn_tile *t, const struct ranges *x, uint32_t t0,
+INLINE void value_span(const struct attn_chunk *c, const struct attn_tile *t, const struct attn_ranges *x, uint32_t t0,
                        uint32_t t1, size_t hd, size_t d0, __m512 o[ATTN_TILE][8], const uint32_t n_rows, const uint32_t n_vecs,
                        const bool ragged, const bool bf16)
 {
     for (uint32_t i = t0; i < t1; i += 2) {
-        const unsigned char *group = c->keys[i / KV_GROUP] + c->to_values;
+        const uint32_t g = i / KV_GROUP, next = g + 3;
+        const unsigned char *group = c->keys[g] + c->to_values;
+        const unsigned char *ahead = next < ATTN_GROUPS && c->keys[next] ? c->keys[next] + c->to_values : group;
 
 #pragma GCC unroll 2
         for (uint32_t half = 0; half < 2; half++) {
-            const uint32_t at = i + half;
+            const uint32_t at = i + half, slot = at % KV_GROUP;
             __m512 v[8];
 
 #pragma GCC unroll 8
-            for (uint32_t j = 0; j < n_vecs; j++)
-                v[j] = load_value(group, at, half, hd, d0 + 16 * j, bf16);
+            for (uint32_t j = 0; j < n_vecs; j++) {
+                v[j] = load_value(group, slot, half, hd, d0 + 16 * j, bf16);
+                if (!ragged && n_rows >= PREFETCH_ROWS && !(bf16 && half))
+                    _mm_prefetch(ahead + value_offset(slot, hd, d0 + 16 * j, bf16), _MM_HINT_T0);
+            }
 #pragma GCC unroll 6
             for (uint32_t r = 0; r < n_rows; r++) {
                 const __m512 w = _mm512_set1_ps(t->p[(size_t)r * ATTN_CHUNK + at]);
@@ -251,7 +247,7 @@ INLINE void value_span(const struct attn_chunk *c, const struct attn_tile *t, co
 }
 
 /* 16 * n_vecs dimensions from d0 on. */
-INLINE void value_block(const struct attn_chunk *c, const struct attn_tile *t, const struct ranges *x, size_t hd, size_t d0,
+INLINE void value_block(const struct attn_chunk *c, const struct attn_tile *t, const struct attn_ranges *x, size_t hd, size_t d0,
                         const uint32_t n_rows, const uint32_t n_vecs, const bool bf16)
 {
     __m512 o[ATTN_TILE][8];
@@ -279,7 +275,7 @@ INLINE void value_block(const struct attn_chunk *c, const struct attn_tile *t, c
 }
 
 INLINE void value_rows(const struct kv_layout *kv, const struct attn_chunk *c, const struct attn_tile *t,
-                       const struct ranges *x, const uint32_t n_rows, const bool bf16)
+                       const struct attn_ranges *x, const uint32_t n_rows, const bool bf16)
 {
     const size_t hd = kv->head_dim;
     size_t d = 0;
@@ -293,7 +289,7 @@ INLINE void value_rows(const struct kv_layout *kv, const struct attn_chunk *c, c
 }
 
 INLINE void value_tile(const struct kv_layout *kv, const struct attn_chunk *c, const struct attn_tile *t,
-                       const struct ranges *x, const bool bf16)
+                       const struct attn_ranges *x, const bool bf16)
 {
     switch (t->n) {
     case 1:
@@ -320,9 +316,9 @@ INLINE void value_tile(const struct kv_layout *kv, const struct attn_chunk *c, c
 
 INLINE void add_chunk(const struct kv_layout *kv, const struct attn_chunk *c, struct attn_tile *t, const bool bf16)
 {
-    struct ranges x;
+    struct attn_ranges x;
 
-    find_ranges(c, t, &x);
+    attn_find_ranges(c, t, &x);
     score_tile(kv, c, t, x.any_lo / KV_GROUP, (x.any_hi + KV_GROUP - 1) / KV_GROUP, bf16);
     weigh_tile(t, &x);
     value_tile(kv, c, t, &x, bf16);
