@@ -104,7 +104,7 @@ static int load_metaspace(struct tokenizer *t, const json_t *step, struct err *e
         scheme = hf_flag(step, "add_prefix_space", true) ? "always" : "never";
     t->norm.spaces = true;
     t->norm.metaspace = equals(scheme, "first") ? META_FIRST : equals(scheme, "never") ? META_NONE : META_ALWAYS;
-    t->split_marks = t->split_every_mark = hf_flag(step, "split", true);
+    t->split_every_mark = hf_flag(step, "split", true);
     return 0;
 }
 

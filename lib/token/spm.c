@@ -53,19 +53,19 @@ static bool is_mark(const char *s, size_t n)
     return n >= TOKEN_MARK_LEN && memcmp(s, TOKEN_MARK, TOKEN_MARK_LEN) == 0;
 }
 
+/* Words begin where a mark follows a byte that no token has before a mark: nothing is ever merged across, so words are
+ * merged one by one, which is faster than the whole text at once. */
 int spm_encode(const struct tokenizer *t, struct token_work *w, const char *s, size_t n, struct token_list *out,
                struct err *e)
 {
     size_t begin = 0;
 
-    if (!t->split_marks)
-        return encode_piece(t, w, s, n, out, e);
-    for (size_t i = 1; i <= n; i++) { /* cut before each mark that follows something else, or every mark */
+    for (size_t i = 1; i <= n; i++) {
         int rc;
 
         if (i < n && (s[i] != TOKEN_MARK[0] || !is_mark(s + i, n - i)))
             continue;
-        if (i < n && !t->split_every_mark && i >= TOKEN_MARK_LEN && is_mark(s + i - TOKEN_MARK_LEN, TOKEN_MARK_LEN))
+        if (i < n && !t->split_every_mark && t->joins_mark[(unsigned char)s[i - 1]])
             continue;
         rc = encode_piece(t, w, s + begin, i - begin, out, e);
         if (rc)

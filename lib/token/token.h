@@ -91,7 +91,14 @@ const char *chat_template_name(const struct chat_template *c);
 /* Appends the ids of the rendered conversation, ending with the opening of an assistant turn when add_generation_prompt.
  * Contents are encoded without recognising special tokens, so a user cannot forge a turn. ERR_INVAL for a role order that
  * the template forbids. Ids equal Hugging Face's apply_chat_template for contents free of special tokens. */
+/* The llama3.1 template (also of 3.2 and 3.3) names a date: always the one that its text gives, 26 Jul 2024, never today's,
+ * so that the same conversation is always the same tokens. */
 int chat_encode(const struct chat_template *c, const struct tokenizer *t, const struct chat_message *msgs, size_t n,
                 bool add_generation_prompt, struct token_list *out, struct err *e);
+
+/* The rendered text itself, as apply_chat_template(tokenize=False) gives it. *out is malloc'd, NUL-terminated, *len bytes.
+ * Encode with chat_encode, not from this text: here a forged turn looks like a real one. */
+int chat_render(const struct chat_template *c, const struct tokenizer *t, const struct chat_message *msgs, size_t n,
+                bool add_generation_prompt, char **out, size_t *len, struct err *e);
 
 #endif

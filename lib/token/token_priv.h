@@ -133,8 +133,8 @@ struct tokenizer {
     struct normalizer norm;
     struct pretok pretok;
     bool spm;
-    bool split_marks;      /* no token has a mark after another character: runs of marks begin words of their own */
-    bool split_every_mark; /* the file asks for a cut before each mark */
+    bool split_every_mark; /* spm: the file asks for a cut before each mark */
+    bool joins_mark[256];  /* spm: some token has a mark after this byte, so that a word may go on there */
     bool ignore_merges;    /* a word that is in the vocabulary is taken whole */
     bool byte_prefix;      /* byte-level: a space is put before a text that does not begin with one */
     bool strip_space;      /* decoding removes one leading space */

@@ -169,23 +169,21 @@ static int index_added(struct tokenizer *t, struct token_work *w, struct err *e)
     return 0;
 }
 
-/* Whether a mark follows another character inside some token that merging could make. */
-static bool marks_inside(const struct tokenizer *t)
+/* Finds the bytes that stand before a mark inside some token that merging could make. */
+static void find_joins(struct tokenizer *t)
 {
     for (uint32_t id = 0; id < t->v.n; id++) {
         size_t n;
-        const char *s = vocab_text(&t->v, id, &n);
+        const char *s = vocab_text(&t->v, id, &n), *end = s + n, *p = s;
 
         if (t->v.attr[id] & (ATTR_SPECIAL | ATTR_BYTE))
             continue;
-        for (size_t i = 1; i + TOKEN_MARK_LEN <= n; i++) {
-            if (s[i] != TOKEN_MARK[0] || memcmp(s + i, TOKEN_MARK, TOKEN_MARK_LEN) != 0)
-                continue;
-            if (i < TOKEN_MARK_LEN || memcmp(s + i - TOKEN_MARK_LEN, TOKEN_MARK, TOKEN_MARK_LEN) != 0)
-                return true;
+        while ((p = memchr(p, TOKEN_MARK[0], (size_t)(end - p)))) {
+            if (p > s && end - p >= TOKEN_MARK_LEN && memcmp(p, TOKEN_MARK, TOKEN_MARK_LEN) == 0)
+                t->joins_mark[(unsigned char)p[-1]] = true;
+            p++;
         }
     }
-    return false;
 }
 
 int token_finish(struct tokenizer *t, struct err *e)
@@ -195,8 +193,8 @@ int token_finish(struct tokenizer *t, struct err *e)
 
     token_mark_stops(t);
     find_bytes(t);
-    if (t->spm && !t->split_every_mark)
-        t->split_marks = !marks_inside(t);
+    if (t->spm)
+        find_joins(t);
     rc = vocab_make_bytes(&t->v, t->spm, e);
     if (rc == 0)
         rc = index_added(t, &w, e);
