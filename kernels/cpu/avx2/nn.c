@@ -180,6 +180,8 @@ void kern_init_nn_avx2(struct kern_ops *ops)
     ops->silu_mul = silu_mul_avx2;
     ops->gelu_mul = gelu_mul_avx2;
     ops->rope = rope_avx2;
+    ops->kv_store = kv_store_avx2;
+    ops->attention = attention_avx2;
     ops->argmax = argmax_avx2;
     ops->max = max_avx2;
     ops->sum_exp = sum_exp_avx2;
