@@ -9,6 +9,7 @@
 #include "lib/io/map.h"
 
 #define CONFIG_MAX_BYTES ((size_t)1 << 20)
+#define CONFIG_MAX_ENTRIES 4096
 
 struct config {
     struct config_entry *v; /* names and values are ours */
@@ -18,6 +19,8 @@ struct config {
 struct parse {
     yaml_parser_t yaml;
     struct config *c;
+    char **keys; /* all that came, those of empty lists too */
+    size_t n_keys, cap_keys;
     const char *file;
     struct err *e;
 };
@@ -56,6 +59,8 @@ static int add(struct parse *p, const char *name, const yaml_event_t *value)
 
     if (rc)
         return rc;
+    if (c->n == CONFIG_MAX_ENTRIES)
+        return fail(p, &value->start_mark, "too many values (4096)");
     if (c->n == c->cap) {
         size_t cap = c->cap ? 2 * c->cap : 32;
 
@@ -100,11 +105,28 @@ static int read_value(struct parse *p, const char *name)
     return rc;
 }
 
-static int check_duplicate(const struct parse *p, const yaml_event_t *key)
+/* Remembers a key; one that came before is an error. */
+static int add_key(struct parse *p, const yaml_event_t *key)
 {
-    for (size_t i = 0; i < p->c->n; i++)
-        if (!strcmp(p->c->v[i].name, (char *)key->data.scalar.value))
+    const char *name = (const char *)key->data.scalar.value;
+
+    for (size_t i = 0; i < p->n_keys; i++)
+        if (!strcmp(p->keys[i], name))
             return fail(p, &key->start_mark, "this key occurs twice");
+    if (p->n_keys == CONFIG_MAX_ENTRIES)
+        return fail(p, &key->start_mark, "too many keys (4096)");
+    if (p->n_keys == p->cap_keys) {
+        size_t cap = p->cap_keys ? 2 * p->cap_keys : 32;
+        char **grown = realloc(p->keys, cap * sizeof *grown);
+
+        if (!grown)
+            return err_set(p->e, ERR_NOMEM, "%s: no memory", p->file);
+        p->keys = grown;
+        p->cap_keys = cap;
+    }
+    if (!(p->keys[p->n_keys] = strdup(name)))
+        return err_set(p->e, ERR_NOMEM, "%s: no memory", p->file);
+    p->n_keys++;
     return 0;
 }
 
@@ -121,7 +143,7 @@ static int read_mapping(struct parse *p)
         }
         if (!rc && key.type != YAML_SCALAR_EVENT)
             rc = fail(p, &key.start_mark, "a key must be a name");
-        if (!rc && !(rc = check_scalar(p, &key)) && !(rc = check_duplicate(p, &key)))
+        if (!rc && !(rc = check_scalar(p, &key)) && !(rc = add_key(p, &key)))
             rc = read_value(p, (char *)key.data.scalar.value);
         yaml_event_delete(&key);
         if (rc)
@@ -170,8 +192,12 @@ int config_parse(struct config **out, const char *text, size_t len, const char *
         return err_set(e, ERR_NOMEM, "%s: no memory", name);
     }
     yaml_parser_set_input_string(&p.yaml, (const unsigned char *)(text ? text : ""), len);
+    yaml_parser_set_encoding(&p.yaml, YAML_UTF8_ENCODING);
     rc = read_stream(&p);
     yaml_parser_delete(&p.yaml);
+    for (size_t i = 0; i < p.n_keys; i++)
+        free(p.keys[i]);
+    free(p.keys);
     if (rc)
         config_close(p.c);
     else

@@ -14,8 +14,8 @@ struct config_entry {
 
 struct config;
 
-/* Reads path ("-" is not special). Nested mappings, anchors, aliases, tags, several documents, duplicate keys and files
- * over 1 MiB are errors with file:line:column. */
+/* Reads path ("-" is not special). Nested mappings, anchors, aliases, tags, several documents, duplicate keys, other
+ * encodings than UTF-8, more than 4096 values and files over 1 MiB are errors, with file:line:column where there is one. */
 int config_open(struct config **out, const char *path, struct err *e);
 /* The same from memory; name appears in messages. */
 int config_parse(struct config **out, const char *text, size_t len, const char *name, struct err *e);

@@ -80,6 +80,18 @@ static int read_strings(struct reader *r, struct gguf_kv *kv)
     return 0;
 }
 
+/* Callers read arrays of 4-byte values in place. */
+static int align_words(struct reader *r, struct gguf_kv *kv)
+{
+    if (!kv->array || type_bytes[kv->type] != 4 || (uintptr_t)kv->data % 4 == 0)
+        return 0;
+    if (!(kv->aligned = malloc(kv->n ? (size_t)kv->n * 4 : 4)))
+        return nomem(r);
+    memcpy(kv->aligned, kv->data, (size_t)kv->n * 4);
+    kv->data = kv->aligned;
+    return 0;
+}
+
 static int read_value(struct reader *r, struct gguf_kv *kv, const struct source_str *key)
 {
     int rc, shown = key->len < 96 ? (int)key->len : 96;
@@ -92,7 +104,10 @@ static int read_value(struct reader *r, struct gguf_kv *kv, const struct source_
         if ((rc = take(r, &kv->type, 4, "an array type")) || (rc = take(r, &kv->n, 8, "an array length")))
             return rc;
     }
-    if (kv->type >= GGUF_N_TYPES || kv->type == GGUF_ARRAY)
+    if (kv->type == GGUF_ARRAY)
+        return err_set(r->e, ERR_UNSUPPORTED, "%s: metadata '%.*s' is an array of arrays, which is not supported",
+                       r->g->map.path, shown, key->ptr);
+    if (kv->type >= GGUF_N_TYPES)
         return err_set(r->e, ERR_FORMAT, "%s: metadata '%.*s' has unknown type %u at byte %zu", r->g->map.path, shown,
                        key->ptr, kv->type, r->at);
     if (kv->type == GGUF_STRING)
@@ -106,7 +121,7 @@ static int read_value(struct reader *r, struct gguf_kv *kv, const struct source_
             if (kv->data[i] > 1)
                 return err_set(r->e, ERR_FORMAT, "%s: metadata '%.*s' is a boolean of value %u", r->g->map.path, shown,
                                key->ptr, kv->data[i]);
-    return 0;
+    return align_words(r, kv);
 }
 
 static int read_metadata(struct reader *r, uint64_t n)
@@ -190,7 +205,7 @@ static int read_tensor_info(struct reader *r, struct source_tensor *t)
 static int read_tensors(struct reader *r, uint64_t n)
 {
     struct gguf *g = r->g;
-    size_t text = 0;
+    size_t text = 0, text_size;
     int rc;
 
     if (n > left(r) / 32) /* name length, rank, one dimension, type, offset */
@@ -199,7 +214,8 @@ static int read_tensors(struct reader *r, uint64_t n)
     g->names = calloc(n ? n : 1, sizeof *g->names);
     if (!g->tensors || !g->names)
         return nomem(r);
-    if (!(g->text = malloc(n ? n * (NAME_MAX_BYTES + 1) : 1)))
+    text_size = (size_t)n * (NAME_MAX_BYTES + 1) < left(r) ? (size_t)n * (NAME_MAX_BYTES + 1) : left(r); /* 32 > the NUL */
+    if (!(g->text = malloc(text_size + 1)))
         return nomem(r);
     for (g->n_tensors = 0; g->n_tensors < n; g->n_tensors++) {
         struct source_tensor *t = &g->tensors[g->n_tensors];
@@ -265,10 +281,11 @@ static int place_tensors(struct reader *r)
         if (t->offset % align)
             return err_set(r->e, ERR_FORMAT, "%s: tensor '%s' at offset %llu is not aligned to %llu", t->file, t->name,
                            (unsigned long long)t->offset, (unsigned long long)align);
-        if (__builtin_add_overflow(t->offset, start, &t->offset) || __builtin_add_overflow(t->offset, t->bytes, &end) ||
-            end > g->map.bytes)
+        if (__builtin_add_overflow(t->offset, start, &t->offset) || __builtin_add_overflow(t->offset, t->bytes, &end))
+            return err_set(r->e, ERR_FORMAT, "%s: tensor '%s' has an offset that is too large", t->file, t->name);
+        if (end > g->map.bytes)
             return err_set(r->e, ERR_FORMAT, "%s: tensor '%s' needs bytes up to %llu, the file has %zu: truncated?", t->file,
-                           t->name, (unsigned long long)(t->offset + t->bytes), g->map.bytes);
+                           t->name, (unsigned long long)end, g->map.bytes);
         t->data = g->map.data + t->offset;
     }
     rc = strindex_build(&g->name_index, g->names, g->n_tensors, &dup);
@@ -291,6 +308,8 @@ static int read_all(struct reader *r)
     if ((rc = take(r, &version, 4, "the header")) || (rc = take(r, &n_tensors, 8, "the header")) ||
         (rc = take(r, &n_kv, 8, "the header")))
         return rc;
+    if (version == 3u << 24 || version == 2u << 24)
+        return err_set(r->e, ERR_UNSUPPORTED, "%s: big-endian GGUF files are not supported", r->g->map.path);
     if (version != 2 && version != 3)
         return err_set(r->e, ERR_UNSUPPORTED, "%s: GGUF version %u is not supported (2 and 3 are)", r->g->map.path, version);
     if ((rc = read_metadata(r, n_kv)) || (rc = read_tensors(r, n_tensors)))
@@ -342,23 +361,32 @@ const struct gguf_kv *gguf_find(const struct gguf *g, const char *key)
     return i == STRINDEX_NONE ? NULL : &g->kv[i];
 }
 
-bool gguf_u64(const struct gguf_kv *kv, uint64_t i, uint64_t *out)
+/* An integer of any type but U64. */
+static bool small_integer(const struct gguf_kv *kv, uint64_t i, int64_t *out)
 {
     const unsigned char *p = kv->data ? kv->data + i * type_bytes[kv->type] : NULL;
-    int64_t v = 0;
 
     switch (kv->type) {
-    case GGUF_U8: v = *p; break;
-    case GGUF_I8: v = (int8_t)*p; break;
-    case GGUF_U16: { uint16_t x; memcpy(&x, p, 2); v = x; break; }
-    case GGUF_I16: { int16_t x; memcpy(&x, p, 2); v = x; break; }
-    case GGUF_U32: { uint32_t x; memcpy(&x, p, 4); v = x; break; }
-    case GGUF_I32: { int32_t x; memcpy(&x, p, 4); v = x; break; }
-    case GGUF_U64:
-    case GGUF_I64: memcpy(&v, p, 8); break;
+    case GGUF_U8: *out = *p; return true;
+    case GGUF_I8: *out = (int8_t)*p; return true;
+    case GGUF_U16: { uint16_t x; memcpy(&x, p, 2); *out = x; return true; }
+    case GGUF_I16: { int16_t x; memcpy(&x, p, 2); *out = x; return true; }
+    case GGUF_U32: { uint32_t x; memcpy(&x, p, 4); *out = x; return true; }
+    case GGUF_I32: { int32_t x; memcpy(&x, p, 4); *out = x; return true; }
+    case GGUF_I64: memcpy(out, p, 8); return true;
     default: return false;
     }
-    if (v < 0 && kv->type != GGUF_U64)
+}
+
+bool gguf_u64(const struct gguf_kv *kv, uint64_t i, uint64_t *out)
+{
+    int64_t v;
+
+    if (kv->type == GGUF_U64) {
+        memcpy(out, kv->data + i * 8, 8);
+        return true;
+    }
+    if (!small_integer(kv, i, &v) || v < 0)
         return false;
     *out = (uint64_t)v;
     return true;
@@ -367,6 +395,7 @@ bool gguf_u64(const struct gguf_kv *kv, uint64_t i, uint64_t *out)
 bool gguf_f64(const struct gguf_kv *kv, uint64_t i, double *out)
 {
     uint64_t u;
+    int64_t v;
     float f;
 
     if (kv->type == GGUF_F64) {
@@ -378,8 +407,11 @@ bool gguf_f64(const struct gguf_kv *kv, uint64_t i, double *out)
         *out = (double)f;
         return true;
     }
-    if (!gguf_u64(kv, i, &u))
+    if (small_integer(kv, i, &v))
+        *out = (double)v;
+    else if (gguf_u64(kv, i, &u))
+        *out = (double)u;
+    else
         return false;
-    *out = (double)u;
     return true;
 }

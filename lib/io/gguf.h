@@ -15,9 +15,9 @@ struct gguf_kv {
     uint32_t type;             /* enum gguf_type; of the elements when array */
     bool array;
     uint64_t n;                /* elements; 1 when not an array */
-    const unsigned char *data; /* fixed-size values, unaligned */
+    const unsigned char *data; /* fixed-size values: aligned when 4-byte values in an array, else at any address */
     struct source_str *strs;   /* [n] strings; a single string is NUL-terminated, array elements are not */
-    void *aligned;             /* copy for typed bulk access when data is not aligned */
+    void *aligned;             /* what data points to, when the file has an array of 4-byte values unaligned */
 };
 
 struct gguf {

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define CONFIG_MAX_BYTES ((size_t)8 << 20)
+#define INDEX_MAX_BYTES ((size_t)64 << 20)
 #define SIDE_FILE_MAX_BYTES ((size_t)256 << 20) /* tokenizer.json of the largest vocabularies is some 30 MB */
 #define MAX_SHARDS 4096
 
@@ -81,18 +83,31 @@ static int open_mapped(struct hf *h, const json_t *map, const char *index, struc
     return rc;
 }
 
+static const struct safetensors *find_shard(const struct hf *h, const char *name)
+{
+    for (size_t i = 0; i < h->n_shards; i++) {
+        const char *base = strrchr(h->shards[i].map.path, '/');
+
+        if (!strcmp(base ? base + 1 : h->shards[i].map.path, name))
+            return &h->shards[i];
+    }
+    return NULL;
+}
+
+/* Every tensor of weight_map is in the file it names (as its header has it: some buffers are no tensors of ours). */
 static int check_map(const struct hf *h, const json_t *map, const char *index, struct err *e)
 {
-    const char *key;
+    const struct safetensors *shard = NULL;
+    const char *key, *last = "";
     json_t *v;
 
     json_object_foreach((json_t *)(uintptr_t)map, key, v) {
-        uint32_t i = strindex_find(&h->index, key, strlen(key));
-        const char *file = i == STRINDEX_NONE ? "" : h->tensors[i].file, *f = json_string_value(v);
-        const char *base = strrchr(file, '/');
+        const char *file = json_string_value(v);
 
-        if (i == STRINDEX_NONE || strcmp(base ? base + 1 : file, f))
-            return err_set(e, ERR_FORMAT, "%s: tensor '%.128s' is not in %s", index, key, f);
+        if (strcmp(file, last)) /* neighbours are mostly in the same file */
+            shard = find_shard(h, last = file);
+        if (!shard || !json_object_get(shard->header, key))
+            return err_set(e, ERR_FORMAT, "%s: tensor '%.128s' is not in %.128s", index, key, file);
     }
     return 0;
 }
@@ -122,32 +137,41 @@ static int merge_shards(struct hf *h, struct err *e)
     return rc ? nomem(h, e) : 0;
 }
 
-static int open_weights(struct hf *h, struct err *e)
+static int open_sharded(struct hf *h, const char *index, struct err *e)
 {
-    static const char index_name[] = "model.safetensors.index.json";
-    char *index = join(h->dir, index_name), *single = join(h->dir, "model.safetensors");
     json_t *j = NULL;
     const json_t *map;
-    int rc = 0;
+    int rc = json_read_file(&j, index, INDEX_MAX_BYTES, e);
+
+    if (rc)
+        return rc;
+    map = json_object_get(j, "weight_map");
+    if (!json_is_object(map) || !json_object_size(map))
+        rc = err_set(e, ERR_FORMAT, "%s: no weight_map", index);
+    else if (!(rc = open_mapped(h, map, index, e)) && !(rc = merge_shards(h, e)))
+        rc = check_map(h, map, index, e);
+    json_decref(j);
+    return rc;
+}
+
+/* The single file comes first, as in transformers: an index beside it is what an earlier save left. */
+static int open_weights(struct hf *h, struct err *e)
+{
+    char *index = join(h->dir, "model.safetensors.index.json"), *single = join(h->dir, "model.safetensors");
+    int rc;
 
     if (!index || !single) {
         rc = nomem(h, e);
-    } else if (!access(index, F_OK)) {
-        rc = json_read_file(&j, index, SIDE_FILE_MAX_BYTES, e);
-        map = json_object_get(j, "weight_map");
-        if (!rc && !json_is_object(map))
-            rc = err_set(e, ERR_FORMAT, "%s: no weight_map", index);
-        if (!rc && !(rc = open_mapped(h, map, index, e)) && !(rc = merge_shards(h, e)))
-            rc = check_map(h, map, index, e);
     } else if (!access(single, F_OK)) {
         rc = open_shard(h, "model.safetensors", e);
         if (!rc)
             rc = merge_shards(h, e);
+    } else if (!access(index, F_OK)) {
+        rc = open_sharded(h, index, e);
     } else {
-        rc = err_set(e, ERR_NOTFOUND, "%s: has neither model.safetensors nor %s (other weight formats must be converted)",
-                     h->dir, index_name);
+        rc = err_set(e, ERR_NOTFOUND, "%s: has neither model.safetensors nor model.safetensors.index.json (other weight formats "
+                     "must be converted)", h->dir);
     }
-    json_decref(j);
     free(index);
     free(single);
     return rc;
@@ -164,7 +188,7 @@ int hf_open(struct hf **out, const char *dir, struct err *e)
         rc = err_set(e, ERR_NOMEM, "no memory to open %s", dir);
         goto fail;
     }
-    if ((rc = json_read_file(&h->config, config, SIDE_FILE_MAX_BYTES, e)))
+    if ((rc = json_read_file(&h->config, config, CONFIG_MAX_BYTES, e)))
         goto fail;
     if (!json_is_object(h->config)) {
         rc = err_set(e, ERR_FORMAT, "%s: not a JSON object", config);

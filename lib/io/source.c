@@ -19,7 +19,8 @@ static char *hf_folder(const char *path)
 {
     struct stat st;
     const char *slash = strrchr(path, '/');
-    size_t n = !stat(path, &st) && S_ISDIR(st.st_mode) ? strlen(path) : slash ? (size_t)(slash - path) : 0;
+    bool folder = !stat(path, &st) && S_ISDIR(st.st_mode);
+    size_t n = folder ? strlen(path) : slash ? (size_t)(slash - path) + (slash == path) : 0;
     char *dir = malloc(n + sizeof "./config.json"), *out = NULL;
 
     if (!dir)
@@ -311,27 +312,17 @@ int source_get_str_array(const struct source *s, const char *key, const struct s
     return 0;
 }
 
-/* 4-byte elements; copied when the file has them unaligned. The copy is made once and kept by the source. */
+/* 4-byte elements, which gguf_open has aligned. */
 static int bulk_words(const struct source *s, const char *key, uint32_t type, const char *want, const void **out, size_t *n,
                       struct err *e)
 {
     const struct gguf_kv *kv;
     int rc = bulk(s, key, type, want, &kv, e);
-    struct gguf_kv *own;
 
     if (rc)
         return rc;
     *n = (size_t)kv->n;
     *out = kv->data;
-    if ((uintptr_t)kv->data % 4 == 0)
-        return 0;
-    own = &s->gguf->kv[kv - s->gguf->kv];
-    if (!own->aligned) {
-        if (!(own->aligned = malloc(*n ? *n * 4 : 4)))
-            return err_set(e, ERR_NOMEM, "%s: no memory for '%s'", s->path, key);
-        memcpy(own->aligned, kv->data, *n * 4);
-    }
-    *out = own->aligned;
     return 0;
 }
 

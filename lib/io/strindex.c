@@ -5,7 +5,7 @@
 
 static uint32_t *slot_of(const struct strindex *x, const char *name, size_t len)
 {
-    uint64_t h = 0xcbf29ce484222325u;
+    uint64_t h = 0xcbf29ce484222325u ^ (uint64_t)(uintptr_t)x->slots; /* so that no file can hold names made to collide */
 
     for (size_t i = 0; i < len; i++)
         h = (h ^ (unsigned char)name[i]) * 0x100000001b3u;
