@@ -58,7 +58,16 @@ all: $(TOOLS) $(LIB) $(CUDA_SO)
 X86 := $(filter x86_64 amd64,$(shell uname -m))
 $B/kernels/cpu/avx2/%.o $B/headers/kernels/cpu/avx2/%.ok: ISA_CFLAGS := $(if $(X86),-mavx2 -mfma -mf16c -mbmi2)
 $B/kernels/cpu/avx512/%.o $B/headers/kernels/cpu/avx512/%.ok: ISA_CFLAGS := $(if $(X86),-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512vbmi -mavx512bf16 -mavx2 -mfma -mf16c -mbmi2 -mprefer-vector-width=512)
-$B/kernels/cpu/ref/%.o $B/kernels/cpu/avx2/%.o $B/kernels/cpu/avx512/%.o: KOPT := -O3
+$B/kernels/cpu/ref/%.o $B/kernels/cpu/avx2/%.o $B/kernels/cpu/avx512/%.o: KOPT := $(if $(SAN),-O1,-O3)
+# Kernels are one inlined function a format: checks that multiply their size make a compiler take minutes a file, so under
+# sanitizers accesses are checked by calls, and what only repeats those checks is left out. Fuzzers exercise parsers.
+CLANG := $(findstring clang,$(notdir $(CC)))
+KSAN  := $(if $(findstring address,$(SAN)),$(if $(CLANG),-mllvm -asan-instrumentation-with-call-threshold=0,--param asan-instrumentation-with-call-threshold=0))
+KSAN  += $(if $(findstring undefined,$(SAN)),-fno-sanitize=alignment,null,pointer-overflow,object-size)
+$B/kernels/cpu/avx2/%.o $B/kernels/cpu/avx512/%.o: ISA_CFLAGS += $(KSAN)
+ifeq ($(FUZZER),1)
+$B/kernels/cpu/avx2/%.o $B/kernels/cpu/avx512/%.o: ISA_CFLAGS += -fno-sanitize=all -fno-sanitize-coverage=trace-pc-guard,inline-8bit-counters,edge,trace-cmp,indirect-calls
+endif
 
 # Objects depend on the flags they were built with: another CFLAGS, OPT or VERSION builds them again (WERROR does not).
 FLAGS_FILE := $B/flags
