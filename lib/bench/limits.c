@@ -6,6 +6,7 @@
 #include "lib/core/clock.h"
 
 #define PASSES 5
+#define PASSES_NS 150000000u   /* no further pass after this time */
 #define ARITHMETIC_NS 8000000u /* time of one pass of an arithmetic loop */
 
 size_t bench_buffer_bytes(void)
@@ -66,9 +67,11 @@ static void timed(void *arg, unsigned member)
 static double best_rate(struct measure *m, double amount)
 {
     double best = 0;
+    uint64_t spent = 0;
 
-    for (int i = 0; i < PASSES; i++) {
+    for (int i = 0; i < PASSES && spent < PASSES_NS; i++) {
         pool_run(m->pool, timed, m);
+        spent += m->ns;
         if (m->ns > 0 && amount / (double)m->ns > best)
             best = amount / (double)m->ns;
     }

@@ -12,6 +12,7 @@ static uint64_t read_avx512(const void *p, size_t bytes)
 {
     const char *x = p;
     __m512i a = _mm512_setzero_si512(), b = a, c = a, d = a;
+    uint64_t lanes[8], sum = 0;
 
     for (size_t i = 0; i < bytes; i += 256) {
         a = _mm512_add_epi64(a, _mm512_load_si512(x + i));
@@ -20,7 +21,10 @@ static uint64_t read_avx512(const void *p, size_t bytes)
         d = _mm512_add_epi64(d, _mm512_load_si512(x + i + 192));
     }
     a = _mm512_add_epi64(_mm512_add_epi64(a, b), _mm512_add_epi64(c, d));
-    return (uint64_t)_mm512_reduce_add_epi64(a);
+    _mm512_storeu_si512(lanes, a); /* the reduction intrinsics add signed values, which may overflow */
+    for (int i = 0; i < 8; i++)
+        sum += lanes[i];
+    return sum;
 }
 
 static float f32_avx512(uint64_t rounds)
@@ -63,7 +67,7 @@ static int32_t vnni_avx512(uint64_t rounds)
             a[i] = _mm512_dpbusd_epi32(a[i], x, x);
     for (int i = 1; i < ACC; i++)
         a[0] = _mm512_add_epi32(a[0], a[i]);
-    return _mm512_reduce_add_epi32(a[0]);
+    return _mm512_cvtsi512_si32(a[0]);
 }
 
 static int32_t i8_avx512(uint64_t rounds)
@@ -79,7 +83,7 @@ static int32_t i8_avx512(uint64_t rounds)
         }
     for (int i = 1; i < ACC; i++)
         a[0] = _mm512_add_epi32(a[0], a[i]);
-    return _mm512_reduce_add_epi32(a[0]);
+    return _mm512_cvtsi512_si32(a[0]);
 }
 
 void peak_init_avx512(struct peak_ops *p, uint32_t flags)
