@@ -63,7 +63,7 @@ $B/kernels/cpu/ref/%.o $B/kernels/cpu/avx2/%.o $B/kernels/cpu/avx512/%.o: KOPT :
 # sanitizers accesses are checked by calls, and what only repeats those checks is left out. Fuzzers exercise parsers.
 CLANG := $(findstring clang,$(notdir $(CC)))
 KSAN  := $(if $(findstring address,$(SAN)),$(if $(CLANG),-mllvm -asan-instrumentation-with-call-threshold=0,--param asan-instrumentation-with-call-threshold=0))
-KSAN  += $(if $(findstring undefined,$(SAN)),-fno-sanitize=alignment,null,pointer-overflow,object-size)
+KSAN  += $(if $(findstring undefined,$(SAN)),-fno-sanitize=alignment$(comma)null$(comma)pointer-overflow$(comma)object-size)
 $B/kernels/cpu/avx2/%.o $B/kernels/cpu/avx512/%.o: ISA_CFLAGS += $(KSAN)
 ifeq ($(FUZZER),1)
 $B/kernels/cpu/avx2/%.o $B/kernels/cpu/avx512/%.o: ISA_CFLAGS += -fno-sanitize=all -fno-sanitize-coverage=trace-pc-guard,inline-8bit-counters,edge,trace-cmp,indirect-calls
