@@ -5,9 +5,10 @@
 #include "lib/bench/bench.h"
 #include "lib/core/clock.h"
 
-#define PASSES 5
+#define FIRST_PASSES 5
+#define MORE_PASSES 2          /* when there are figures already */
 #define PASSES_NS 150000000u   /* no further pass after this time */
-#define ARITHMETIC_NS 8000000u /* time of one pass of an arithmetic loop */
+#define ARITHMETIC_NS 6000000u /* time of one pass of an arithmetic loop */
 
 size_t bench_buffer_bytes(void)
 {
@@ -26,6 +27,7 @@ struct measure {
     const unsigned char *buf;
     uint32_t units;        /* of PEAK_READ_UNIT in buf */
     enum loop loop;
+    int passes;
     uint64_t rounds;
     uint64_t ns;           /* out: from the last start to the last end */
     uint64_t sink;         /* keeps results in use */
@@ -69,7 +71,7 @@ static double best_rate(struct measure *m, double amount)
     double best = 0;
     uint64_t spent = 0;
 
-    for (int i = 0; i < PASSES && spent < PASSES_NS; i++) {
+    for (int i = 0; i < m->passes && spent < PASSES_NS; i++) {
         pool_run(m->pool, timed, m);
         spent += m->ns;
         if (m->ns > 0 && amount / (double)m->ns > best)
@@ -102,7 +104,8 @@ int bench_limits_measure(struct bench_limits *best, struct pool *pool, const cha
                          struct err *e)
 {
     struct peak_ops ops;
-    struct measure m = { .pool = pool, .ops = &ops, .buf = buf, .units = (uint32_t)(bytes / PEAK_READ_UNIT) };
+    struct measure m = { .pool = pool, .ops = &ops, .buf = buf, .units = (uint32_t)(bytes / PEAK_READ_UNIT),
+                         .passes = best->read_bytes > 0 ? MORE_PASSES : FIRST_PASSES };
 
     if (peak_ops_init(&ops, isa))
         return err_set(e, ERR_INVAL, "instruction set %s: unknown, or not on this machine", isa ? isa : "(best)");
