@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <hdf5.h>
 
 #include "lib/core/rng.h"
 #include "lib/io/artifact.h"
@@ -117,6 +118,119 @@ static void test_refusals(void **state)
     assert_int_equal(artifact_open(&a, other, "test-format", 3, &e), ERR_FORMAT);
 }
 
+/* An array that grows by rows, in a file with an array's own attributes. */
+static void test_append(void **state)
+{
+    struct artifact *a;
+    struct err e;
+    uint64_t d[2] = { 0, 3 }, c[2] = { 4, 3 }, got[2], start[2] = { 4, 0 }, count[2] = { 3, 3 }, v[3 * 7], back[9], n;
+    char note[16];
+
+    (void)state;
+    for (uint64_t i = 0; i < 21; i++)
+        v[i] = i << 40;
+    assert_int_equal(artifact_create(&a, path, "test-format", 1, &e), 0);
+    assert_int_equal(artifact_array_create(a, "s/rows", ARTIFACT_U64, 2, d, c, "a stream", &e), 0);
+    assert_int_equal(artifact_array_append(a, "s/rows", ARTIFACT_U64, 5, v, &e), 0);
+    assert_int_equal(artifact_array_append(a, "s/rows", ARTIFACT_U64, 0, v, &e), 0);
+    assert_int_equal(artifact_array_append(a, "s/rows", ARTIFACT_U64, 2, v + 15, &e), 0);
+    assert_int_equal(artifact_array_append(a, "s/none", ARTIFACT_U64, 2, v, &e), ERR_IO);
+    assert_int_equal(artifact_set_u64(a, "s/rows@bits", 4, &e), 0);
+    assert_int_equal(artifact_set_u64(a, "s@layers", 30, &e), 0);
+    assert_int_equal(artifact_set_u64(a, "none@bits", 4, &e), ERR_IO);
+    assert_int_equal(artifact_finish(a, &e), 0);
+    assert_int_equal(artifact_open(&a, path, "test-format", 1, &e), 0);
+    assert_int_equal(artifact_array_shape(a, "s/rows", ARTIFACT_U64, 2, got, &e), 0);
+    assert_true(got[0] == 7 && got[1] == 3);
+    assert_int_equal(artifact_array_shape(a, "s/rows", ARTIFACT_F64, 2, got, &e), ERR_FORMAT);
+    assert_int_equal(artifact_array_shape(a, "s/rows", ARTIFACT_U64, 3, got, &e), ERR_FORMAT);
+    assert_int_equal(artifact_array_read(a, "s/rows", ARTIFACT_U64, start, count, back, &e), 0);
+    assert_memory_equal(back, v + 12, sizeof back);
+    assert_int_equal(artifact_get_u64(a, "s/rows@bits", &n, &e), 0);
+    assert_int_equal(n, 4);
+    assert_int_equal(artifact_get_u64(a, "s@layers", &n, &e), 0);
+    assert_int_equal(n, 30);
+    assert_int_equal(artifact_get_str(a, "s/rows@note", note, sizeof note, &e), 0);
+    assert_string_equal(note, "a stream");
+    assert_int_equal(artifact_get_u64(a, "none@bits", &n, &e), ERR_NOTFOUND);
+    assert_int_equal(artifact_get_u64(a, "bits", &n, &e), ERR_NOTFOUND);
+    assert_int_equal(artifact_array_verify(a, "s/rows", &e), ERR_FORMAT); /* in chunks */
+    artifact_close(a);
+}
+
+/* Arrays in one piece: aligned, found by their offset, damage found by the digest. */
+static void test_mapped(void **state)
+{
+    uint64_t d[2] = { 33, 40 }, small[1] = { 5 }, offset, zero[2] = { 0, 40 };
+    float v[33 * 40], got;
+    struct artifact *a;
+    struct err e;
+    FILE *f;
+
+    (void)state;
+    for (int i = 0; i < 33 * 40; i++)
+        v[i] = (float)i;
+    assert_int_equal(artifact_create(&a, path, "test-format", 1, &e), 0);
+    assert_int_equal(artifact_array_put(a, "w/small", ARTIFACT_F32, 1, small, v, NULL, &e), 0);
+    assert_int_equal(artifact_array_put(a, "w/big", ARTIFACT_F32, 2, d, v, "weights", &e), 0);
+    assert_int_equal(artifact_array_put(a, "w/zero", ARTIFACT_F32, 2, zero, v, NULL, &e), ERR_INVAL);
+    assert_int_equal(artifact_finish(a, &e), 0);
+    assert_int_equal(artifact_open(&a, path, "test-format", 1, &e), 0);
+    assert_int_equal(artifact_array_place(a, "w/small", ARTIFACT_F32, 1, small, &offset, &e), 0);
+    assert_int_equal(artifact_array_place(a, "w/small", ARTIFACT_I32, 1, small, &offset, &e), ERR_FORMAT);
+    assert_int_equal(artifact_array_verify(a, "w/small", &e), 0);
+    assert_int_equal(artifact_array_verify(a, "w/big", &e), 0);
+    assert_int_equal(artifact_array_verify(a, "w/none", &e), ERR_NOTFOUND);
+    assert_int_equal(artifact_array_place(a, "w/big", ARTIFACT_F32, 2, d, &offset, &e), 0);
+    assert_int_equal(offset % ARTIFACT_MAP_ALIGN, 0);
+    artifact_close(a);
+    f = fopen(path, "r+b");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, (long)offset + 4 * 777, SEEK_SET), 0);
+    assert_int_equal(fread(&got, 4, 1, f), 1);
+    assert_true(got == 777);
+    assert_int_equal(fseek(f, (long)offset + 4 * 777, SEEK_SET), 0);
+    assert_int_equal(fputc(1, f), 1);
+    fclose(f);
+    assert_int_equal(artifact_open(&a, path, "test-format", 1, &e), 0);
+    assert_int_equal(artifact_array_verify(a, "w/small", &e), 0);
+    assert_int_equal(artifact_array_verify(a, "w/big", &e), ERR_FORMAT);
+    assert_non_null(strstr(e.msg, "w/big does not match its SHA-256"));
+    artifact_close(a);
+}
+
+/* A file must not make its reader read others. */
+static void test_external(void **state)
+{
+    hsize_t d = 4;
+    uint64_t dims1[1] = { 4 }, offset;
+    hid_t file, space, list, set;
+    struct artifact *a;
+    struct err e;
+
+    (void)state;
+    assert_int_equal(artifact_create(&a, path, "test-format", 1, &e), 0);
+    assert_int_equal(artifact_finish(a, &e), 0);
+    file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+    space = H5Screate_simple(1, &d, NULL);
+    list = H5Pcreate(H5P_DATASET_CREATE);
+    assert_true(file >= 0 && space >= 0 && list >= 0);
+    assert_true(H5Pset_external(list, "/etc/passwd", 0, 4) >= 0);
+    set = H5Dcreate2(file, "stolen", H5T_STD_U8LE, space, H5P_DEFAULT, list, H5P_DEFAULT);
+    assert_true(set >= 0);
+    H5Dclose(set);
+    H5Pclose(list);
+    H5Sclose(space);
+    H5Fclose(file);
+    assert_int_equal(artifact_open(&a, path, "test-format", 1, &e), 0);
+    assert_int_equal(artifact_array_check(a, "stolen", ARTIFACT_U8, 1, dims1, &e), ERR_FORMAT);
+    assert_int_equal(artifact_array_place(a, "stolen", ARTIFACT_U8, 1, dims1, &offset, &e), ERR_FORMAT);
+    assert_int_equal(artifact_array_verify(a, "stolen", &e), ERR_FORMAT);
+    artifact_close(a);
+    assert_int_equal(artifact_create(&a, "/dev/null", "test-format", 1, &e), ERR_INVAL);
+    assert_int_equal(artifact_create(&a, "-", "test-format", 1, &e), ERR_INVAL);
+}
+
 /* Reads all there is; any result but a crash or wrong values passes. */
 static int read_all(const char *name)
 {
@@ -193,7 +307,8 @@ const char *__lsan_default_suppressions(void)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_round_trip), cmocka_unit_test(test_refusals),
-                                        cmocka_unit_test(test_damage) };
+                                        cmocka_unit_test(test_append),     cmocka_unit_test(test_mapped),
+                                        cmocka_unit_test(test_external),   cmocka_unit_test(test_damage) };
 
     return cmocka_run_group_tests(tests, make_dir, drop_dir);
 }
