@@ -1,7 +1,7 @@
 # Sluice: all build rules (`make help` lists the targets). Third-party libraries: scripts/build/deps.mk; targets other than
 # compiling: scripts/build/targets.mk.
 # Switches, on the command line or in config.mk:
-#   CUDA=0|1  MPI=0|1  SAN=address,undefined|thread  CC=gcc|clang  WERROR=0|1  OPT=-O2  PREFIX=/usr/local  DESTDIR=
+#   V=1 (whole commands)  CUDA=0|1  MPI=0|1  SAN=address,undefined|thread  CC=gcc|clang  WERROR=0|1  OPT=-O2  PREFIX=/usr/local  DESTDIR=
 -include config.mk
 
 VERSION := 0.1.0
@@ -18,6 +18,9 @@ DESTDIR ?=
 OPT     ?= -O2
 
 comma := ,
+# Recipes show one short line each; V=1 shows the commands.
+V ?=
+say = $(if $(V),,@printf '  %-5s %s\n' $(1) $@ &&)
 B := build/$(if $(SAN),$(subst $(comma),-,$(SAN)),release)$(if $(filter 1,$(CUDA)),-cuda)$(if $(filter 1,$(MPI)),-mpi)$(if $(findstring clang,$(notdir $(CC))),-clang)$(if $(filter 1,$(FUZZER)),-fuzzer)
 
 .DEFAULT_GOAL := all
@@ -78,35 +81,35 @@ $(FLAGS_FILE): FORCE
 
 $B/%.o: %.c $(FLAGS_FILE)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(KOPT) $(ISA_CFLAGS) -MMD -MP -c $< -o $@
+	$(call say,CC)$(CC) $(ALL_CFLAGS) $(KOPT) $(ISA_CFLAGS) -MMD -MP -c $< -o $@
 
 $B/%.o: %.cu $(FLAGS_FILE)
 	@mkdir -p $(@D)
-	$(NVCC) -O3 -g -I. $(NVCC_ARCH) -Xcompiler -fPIC,-Wall -MMD -MP -c $< -o $@
+	$(call say,NVCC)$(NVCC) -O3 -g -I. $(NVCC_ARCH) -Xcompiler -fPIC,-Wall -MMD -MP -c $< -o $@
 
 $(LIB): $(LIB_OBJ)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(call say,AR)$(AR) rcs $@ $^
 
 # The GPU back end is a module that programs load at run time: they start on a machine without a driver.
 $B/sluice-cuda.so: $(CU_OBJ)
-	$(NVCC) -shared $^ -lcublas -o $@
+	$(call say,LINK)$(NVCC) -shared $^ -lcublas -o $@
 
 # A tool is cmd/TOOL.c and what lies in cmd/TOOL/.
 tool_parts = $(patsubst %.c,$B/%.o,$(wildcard cmd/$(1)/*.c))
 .SECONDEXPANSION:
 $(TOOLS): $B/%: $B/cmd/%.o $$(call tool_parts,$$*) $(CMD_OBJ) $(LIB)
-	$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -o $@
+	$(call say,LINK)$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -o $@
 
 $B/tests/unit/%: $B/tests/unit/%.o $(LIB)
-	$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -lcmocka -o $@
+	$(call say,LINK)$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -lcmocka -o $@
 
 $B/checkkern: $(KERN_SRC:%.c=$B/%.o) $(LIB)
-	$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -o $@
+	$(call say,LINK)$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -o $@
 
 # A harness alone replays files (tests/fuzz/replay.c); with FUZZER=1 it is a libFuzzer program.
 $B/tests/fuzz/%: $B/tests/fuzz/%.o $(if $(filter 1,$(FUZZER)),,$B/tests/fuzz/replay.o) $(LIB)
-	$(CC) $(ALL_LDFLAGS) $(if $(filter 1,$(FUZZER)),-fsanitize=fuzzer) $^ $(LIBS) -o $@
+	$(call say,LINK)$(CC) $(ALL_LDFLAGS) $(if $(filter 1,$(FUZZER)),-fsanitize=fuzzer) $^ $(LIBS) -o $@
 
 include scripts/build/targets.mk
 

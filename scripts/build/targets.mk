@@ -101,7 +101,7 @@ help:
 	@echo 'bench         infer-bench on BENCH_MODEL'
 	@echo 'install uninstall   under DESTDIR and PREFIX (/usr/local)'
 	@echo 'clean         everything built; fetched models stay'
-	@echo 'Switches: CUDA=1 MPI=1 SAN=address,undefined|thread CC=gcc|clang WERROR=1 OPT=-O2; config.mk may set them'
+	@echo 'Switches: CUDA=1 MPI=1 SAN=address,undefined|thread CC=gcc|clang WERROR=1 V=1 OPT=-O2; config.mk may set them'
 
 .PHONY: all check check-unit check-kern check-cli check-long fuzz fuzz-run fuzz-replay asan tsan clang bench lint lint-text \
 	lint-headers lint-man install uninstall clean help
