@@ -1,6 +1,7 @@
 # Targets other than compiling: tests, lint, install.
 CHECK_SECONDS ?= 120
 FUZZ_SECONDS  ?= 600
+DAMAGE_COPIES ?= 200
 BENCH_MODEL   ?= build/models/SmolLM2-135M-Instruct.Q4_1.gguf
 
 # --- tests -----------------------------------------------------------------------------------------
@@ -14,6 +15,10 @@ check-cli: all
 	@scripts/run-cli --bin $B $(if $(ISA),--isa $(ISA)) $(CASES)
 
 check: all check-unit check-kern check-cli lint
+
+# The tools on damaged files of every format.
+check-damage: all
+	@scripts/check-damage --bin $B -n $(DAMAGE_COPIES)
 
 # Every file of the corpora through its parser, then truncated and with bytes changed.
 fuzz-replay: $(FUZZ)
@@ -97,11 +102,12 @@ help:
 	@echo 'check-unit    check-kern    check-cli [ISA=name] [CASES="tool/case ..."]    lint'
 	@echo 'check-long    everything scripts/test runs: sanitizers, every ISA, clang, fuzz corpora, install'
 	@echo 'asan tsan clang   the tests under sanitizers, or with clang'
+	@echo 'check-damage  the tools on DAMAGE_COPIES (200) cut and as many changed files of every format'
 	@echo 'fuzz          every fuzzer for FUZZ_SECONDS (600); fuzz-replay: the corpora and mutations of them, once'
 	@echo 'bench         infer-bench on BENCH_MODEL'
 	@echo 'install uninstall   under DESTDIR and PREFIX (/usr/local)'
 	@echo 'clean         everything built; fetched models stay'
 	@echo 'Switches: CUDA=1 MPI=1 SAN=address,undefined|thread CC=gcc|clang WERROR=1 V=1 OPT=-O2; config.mk may set them'
 
-.PHONY: all check check-unit check-kern check-cli check-long fuzz fuzz-run fuzz-replay asan tsan clang bench lint lint-text \
+.PHONY: all check check-unit check-kern check-cli check-damage check-long fuzz fuzz-run fuzz-replay asan tsan clang bench lint lint-text \
 	lint-headers lint-man install uninstall clean help
