@@ -133,17 +133,43 @@ static void statement(struct outline *o, char *s)
     }
 }
 
-/* Text between tags: white space around it is trimmed by the tags' dashes more often than not, and never matters alone. */
-static void raw(struct outline *o, const char *s, size_t n)
+/* The tags around a stretch of text decide how much of its white space is printed. */
+struct edge {
+    bool dash;  /* {%- or -%}: strips all white space */
+    bool block; /* a statement or comment, not an expression: as Hugging Face sets Jinja up, the line end behind it and
+                 * the blanks before it on its line go */
+};
+
+/* Text between tags, as far as it is printed. line_start: it begins a line of the template. */
+static void raw(struct outline *o, const char *s, size_t n, struct edge before, struct edge after, bool line_start)
 {
-    while (n && isspace((unsigned char)*s)) {
+    bool printed = false;
+
+    if (before.dash) {
+        for (; n && isspace((unsigned char)*s); n--)
+            s++;
+    } else if (before.block && n && *s == '\n') {
         s++;
         n--;
+        line_start = true;
     }
-    while (n && isspace((unsigned char)s[n - 1]))
-        n--;
-    if (n && !in_tools(o))
+    if (after.dash) {
+        while (n && isspace((unsigned char)s[n - 1]))
+            n--;
+    } else if (after.block) {
+        size_t k = n;
+
+        while (k && (s[k - 1] == ' ' || s[k - 1] == '\t'))
+            k--;
+        if (k ? s[k - 1] == '\n' : line_start)
+            n = k;
+    }
+    if (n && !in_tools(o)) {
         add(o, 'R', s, n);
+        printed = true;
+    }
+    for (size_t i = o->n - 1 - n; printed && i < o->n - 1; i++)
+        o->s[i] = o->s[i] == '\n' ? NEWLINE : o->s[i];
 }
 
 /* The end of a tag that starts at s (its opening two characters); quotes hide closing marks. NULL: none. */
@@ -169,41 +195,52 @@ static const char *tag_end(const char *s)
     return NULL;
 }
 
+/* One tag at p, up to its closing characters at end. */
+static void tag(struct outline *o, const char *p, const char *end, char *tmp)
+{
+    const char *a = p + 2, *b = end;
+    size_t n;
+
+    a += *a == '-' || *a == '+';
+    b -= b > a && (b[-1] == '-' || b[-1] == '+');
+    n = dotted(tmp, squeeze(a, (size_t)(b - a), tmp));
+    tmp[n] = 0;
+    if (p[1] == '%')
+        statement(o, tmp);
+    else if (p[1] == '{' && n && !in_tools(o) && !starts(tmp, "raise_exception("))
+        add(o, 'E', tmp, n);
+}
+
 char *chat_outline(const char *text)
 {
     size_t len = strlen(text);
     struct outline o = { .s = malloc(4 * len + 16) };
     char *tmp = malloc(len + 1);
     const char *p = text, *from = text;
+    struct edge before = { false, false };
 
-    while (o.s && tmp && *p) {
-        const char *end, *a, *b;
-        size_t n;
+    if (!o.s || !tmp) {
+        free(o.s);
+        free(tmp);
+        return NULL;
+    }
+    while (*p) {
+        const char *end;
 
         if (*p != '{' || (p[1] != '{' && p[1] != '%' && p[1] != '#') || !(end = tag_end(p))) {
             p++;
             continue;
         }
-        raw(&o, from, (size_t)(p - from));
-        a = p + 2;
-        b = end;
-        a += *a == '-' || *a == '+';
-        b -= b > a && (b[-1] == '-' || b[-1] == '+');
-        n = squeeze(a, (size_t)(b - a), tmp);
-        n = dotted(tmp, n);
-        tmp[n] = 0;
-        if (p[1] == '%')
-            statement(&o, tmp);
-        else if (p[1] == '{' && n && !in_tools(&o) && !starts(tmp, "raise_exception("))
-            add(&o, 'E', tmp, n);
+        raw(&o, from, (size_t)(p - from), before, (struct edge){ p[2] == '-', p[1] != '{' && p[2] != '+' },
+            from == text || from[-1] == '\n');
+        tag(&o, p, end, tmp);
+        before = (struct edge){ end > p + 2 && end[-1] == '-', p[1] != '{' && !(end > p + 2 && end[-1] == '+') };
         p = from = end + 2;
     }
+    if (p > from && p[-1] == '\n') /* Jinja drops the last line end */
+        p--;
+    raw(&o, from, (size_t)(p - from), before, (struct edge){ false, false }, false);
     free(tmp);
-    if (!o.s || !tmp) {
-        free(o.s);
-        return NULL;
-    }
-    raw(&o, from, (size_t)(p - from));
     o.s[o.n] = 0;
     return o.s;
 }
