@@ -24,7 +24,7 @@ static const struct argp_option options[] = {
     { "windows", KEY_WINDOWS, "N", 0, "Take the first N windows only", 0 },
     { "skip", KEY_SKIP, "K", 0, "Score token K of a window and those after it (default: 1)", 0 },
     { "save", KEY_SAVE, "REF.h5", 0, "Write reference logits: the most likely tokens of every position", 0 },
-    { "top-k", KEY_TOP_K, "K", 0, "Tokens that --save keeps per position (default: 128)", 0 },
+    { "top-k", KEY_TOP_K, "K", 0, "Most likely tokens that --save keeps per position (default: 64)", 0 },
     { "against", KEY_AGAINST, "REF.h5", 0, "Compare with reference logits of another model", 0 },
     { "dump-logits", KEY_DUMP, "FILE.h5", 0, "Write every logit of every position (large)", 0 },
     { "pre-tokenizer", KEY_PRE, "NAME", 0, "Pre-tokenizer to use instead of the one the model names", 0 },

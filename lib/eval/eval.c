@@ -19,15 +19,12 @@ struct run {
     const struct kern_ops *ops;
     uint32_t n_vocab, ctx, skip, n_scored; /* n_scored: rows of one window, ctx - skip */
     uint32_t piece;                        /* logits rows at once */
-    uint32_t k_save;
     float *logits;                         /* [piece][n_vocab] */
     struct eval_score *scores;             /* [n_scored] */
+    float *scratch;                        /* [pool_size][n_vocab], when saving */
 
-    /* one window of a file being written, and of the reference */
-    int32_t *save_ids, *ref_ids, *ref_tokens;
-    float *save_logits, *ref_logits;
-    double *save_lse, *save_logp, *ref_lse, *ref_logp;
-    uint32_t k_ref;
+    struct eval_part save, ref_part;       /* one window of the file being written, and of the reference */
+    int32_t *ref_tokens;
 
     struct eval_ref_writer *writer;
     struct eval_ref *ref;
@@ -49,26 +46,50 @@ static void *array(size_t n, size_t size, int *failed)
     return p;
 }
 
+static int part_open(struct eval_part *p, size_t n)
+{
+    int failed = 0;
+
+    p->top_ids = array(n * p->k, sizeof *p->top_ids, &failed);
+    p->top_logits = array(n * p->k, sizeof *p->top_logits, &failed);
+    p->tail_ids = array(n * p->m, sizeof *p->tail_ids, &failed);
+    p->tail_logits = array(n * p->m, sizeof *p->tail_logits, &failed);
+    p->lse = array(n, sizeof *p->lse, &failed);
+    p->target_logp = array(n, sizeof *p->target_logp, &failed);
+    return failed;
+}
+
+static void part_close(struct eval_part *p)
+{
+    free(p->top_ids);
+    free(p->top_logits);
+    free(p->tail_ids);
+    free(p->tail_logits);
+    free(p->lse);
+    free(p->target_logp);
+}
+
+/* What begins at position `at` of p. */
+static struct eval_part part_from(const struct eval_part *p, size_t at)
+{
+    return (struct eval_part){ p->k, p->m, p->top_ids + at * p->k, p->top_logits + at * p->k, p->tail_ids + at * p->m,
+                               p->tail_logits + at * p->m, p->lse + at, p->target_logp + at };
+}
+
 static int allocate(struct run *r, struct err *e)
 {
-    size_t n = r->n_scored;
     int failed = 0;
 
     r->logits = mem_alloc((size_t)r->piece * r->n_vocab * sizeof *r->logits);
-    r->scores = array(n, sizeof *r->scores, &failed);
+    r->scores = array(r->n_scored, sizeof *r->scores, &failed);
     if (r->o->save) {
-        r->save_ids = array(n * r->k_save, sizeof *r->save_ids, &failed);
-        r->save_logits = array(n * r->k_save, sizeof *r->save_logits, &failed);
-        r->save_lse = array(n, sizeof *r->save_lse, &failed);
-        r->save_logp = array(n, sizeof *r->save_logp, &failed);
+        failed |= part_open(&r->save, r->n_scored);
+        r->scratch = array((size_t)pool_size(r->pool) * r->n_vocab, sizeof *r->scratch, &failed);
     }
     if (r->ref) {
+        failed |= part_open(&r->ref_part, r->n_scored);
         r->ref_tokens = array(r->ctx, sizeof *r->ref_tokens, &failed);
-        r->ref_ids = array(n * r->k_ref, sizeof *r->ref_ids, &failed);
-        r->ref_logits = array(n * r->k_ref, sizeof *r->ref_logits, &failed);
-        r->ref_lse = array(n, sizeof *r->ref_lse, &failed);
-        r->ref_logp = array(n, sizeof *r->ref_logp, &failed);
-        r->kl = array(n * r->w->n_windows, sizeof *r->kl, &failed);
+        r->kl = array((size_t)r->n_scored * r->w->n_windows, sizeof *r->kl, &failed);
     }
     if (!r->logits || failed)
         return err_set(e, ERR_NOMEM, "buffers for %u logits of %u tokens: out of memory", r->piece, r->n_vocab);
@@ -80,17 +101,12 @@ static void release(struct run *r)
     eval_ref_abort(r->writer);
     eval_dump_abort(r->dump);
     eval_ref_close(r->ref);
+    part_close(&r->save);
+    part_close(&r->ref_part);
     free(r->logits);
     free(r->scores);
-    free(r->save_ids);
-    free(r->save_logits);
-    free(r->save_lse);
-    free(r->save_logp);
+    free(r->scratch);
     free(r->ref_tokens);
-    free(r->ref_ids);
-    free(r->ref_logits);
-    free(r->ref_lse);
-    free(r->ref_logp);
     free(r->kl);
 }
 
@@ -118,7 +134,7 @@ static int check_reference(const struct run *r, const struct eval_file_info *hav
 static int open_files(struct run *r, const struct tokenizer *t, struct err *e)
 {
     struct eval_file_info info = { .n_windows = r->w->n_windows, .ctx = r->ctx, .skip = r->skip, .n_vocab = r->n_vocab,
-                                   .k = r->k_save, .isa = r->ops->isa, .model_path = r->o->model_path,
+                                   .k = r->save.k, .m = r->save.m, .isa = r->ops->isa, .model_path = r->o->model_path,
                                    .command = r->o->command, .exact = r->o->exact };
     unsigned char digest[SHA256_BYTES];
     int rc;
@@ -132,7 +148,8 @@ static int open_files(struct run *r, const struct tokenizer *t, struct err *e)
         if ((rc = eval_ref_open(&r->ref, r->o->against, e)) ||
             (rc = check_reference(r, eval_ref_info(r->ref), info.text_sha256, info.tokenizer_sha256, e)))
             return rc;
-        r->k_ref = eval_ref_info(r->ref)->k;
+        r->ref_part.k = eval_ref_info(r->ref)->k;
+        r->ref_part.m = eval_ref_info(r->ref)->m;
     }
     if (!r->o->save && !r->o->dump)
         return 0;
@@ -163,9 +180,10 @@ static int setup(struct run *r, const struct tokenizer *t, struct err *e)
     r->n_scored = r->ctx - r->skip;
     rows = rows > 16 ? rows & ~(size_t)15 : rows < 1 ? 1 : rows;
     r->piece = rows < r->ctx ? (uint32_t)rows : r->ctx;
-    r->k_save = r->o->top_k ? r->o->top_k : EVAL_TOP_K;
-    if (r->k_save > r->n_vocab)
-        r->k_save = r->n_vocab;
+    r->save.k = r->o->top_k ? r->o->top_k : EVAL_TOP_K;
+    if (r->save.k > r->n_vocab)
+        r->save.k = r->n_vocab;
+    r->save.m = r->save.k < r->n_vocab ? r->save.k : 0;
     r->progress.total_tokens = (uint64_t)r->w->n_windows * (r->o->dump ? r->ctx : r->ctx - 1);
     rc = open_files(r, t, e);
     return rc ? rc : allocate(r, e);
@@ -181,12 +199,12 @@ static int report(struct run *r, uint32_t n_tokens, struct err *e)
 }
 
 /* Scores logits rows [row, row + n) of a window; row i predicts token i + 1. Rows outside the scored ones are left out. */
-static void score_piece(struct run *r, const int32_t *tokens, uint32_t row, uint32_t n)
+static void score_piece(struct run *r, uint32_t window, const int32_t *tokens, uint32_t row, uint32_t n)
 {
     uint32_t first = row + 1 < r->skip ? r->skip - 1 : row, last = row + n < r->ctx - 1 ? row + n : r->ctx - 1;
     uint32_t at = first + 1 - r->skip; /* index among the window's scored positions */
-    struct eval_ref_rows ref = { 0 };
-    struct eval_score_job j = { .ops = r->ops, .n_vocab = r->n_vocab };
+    struct eval_part ref, save;
+    struct eval_score_job j = { .ops = r->ops, .n_vocab = r->n_vocab, .window = window };
 
     if (first >= last)
         return;
@@ -194,16 +212,14 @@ static void score_piece(struct run *r, const int32_t *tokens, uint32_t row, uint
     j.n_rows = last - first;
     j.targets = tokens + first + 1;
     j.scores = r->scores + at;
+    j.position = first + 1;
     if (r->writer) {
-        j.top_k = r->k_save;
-        j.top_ids = r->save_ids + (size_t)at * r->k_save;
-        j.top_logits = r->save_logits + (size_t)at * r->k_save;
+        save = part_from(&r->save, at);
+        j.save = &save;
+        j.scratch = r->scratch;
     }
     if (r->ref) {
-        ref.ids = r->ref_ids + (size_t)at * r->k_ref;
-        ref.logits = r->ref_logits + (size_t)at * r->k_ref;
-        ref.lse = r->ref_lse + at;
-        ref.k = r->k_ref;
+        ref = part_from(&r->ref_part, at);
         j.ref = &ref;
     }
     eval_score_rows(&j, r->pool);
@@ -222,12 +238,12 @@ static int collect(struct run *r, uint32_t window, struct err *e)
         r->nll_square_sum += nll * nll;
         if (r->ref) {
             r->kl[r->n] = s->kl;
-            r->agree += s->top1 == (uint32_t)r->ref_ids[(size_t)i * r->k_ref];
-            r->ref_nll_sum -= r->ref_logp[i];
+            r->agree += s->top1 == (uint32_t)r->ref_part.top_ids[(size_t)i * r->ref_part.k];
+            r->ref_nll_sum -= r->ref_part.target_logp[i];
         }
         if (r->writer) {
-            r->save_lse[i] = s->lse;
-            r->save_logp[i] = s->target_logp;
+            r->save.lse[i] = s->lse;
+            r->save.target_logp[i] = s->target_logp;
         }
         r->n++;
     }
@@ -236,7 +252,7 @@ static int collect(struct run *r, uint32_t window, struct err *e)
 
 static int read_reference(struct run *r, uint32_t window, const int32_t *tokens, struct err *e)
 {
-    int rc = eval_ref_read(r->ref, window, r->ref_tokens, r->ref_ids, r->ref_logits, r->ref_lse, r->ref_logp, e);
+    int rc = eval_ref_read(r->ref, window, r->ref_tokens, &r->ref_part, e);
 
     if (!rc && memcmp(r->ref_tokens, tokens, r->ctx * sizeof *tokens))
         return err_set(e, ERR_INVAL, "%s: window %u has other token ids than this run: the tokenizers differ", r->o->against,
@@ -266,7 +282,7 @@ static int run_window(struct run *r, uint32_t window, struct err *e)
         item.n_tokens = last - row < r->piece ? last - row : r->piece;
         if ((rc = engine_prefill(r->g, &item, 1, e)))
             goto done;
-        score_piece(r, tokens, row, item.n_tokens);
+        score_piece(r, window, tokens, row, item.n_tokens);
         if (r->dump && (rc = eval_dump_rows(r->dump, window, row, item.n_tokens, r->logits, e)))
             goto done;
         if ((rc = report(r, item.n_tokens, e)))
@@ -274,7 +290,7 @@ static int run_window(struct run *r, uint32_t window, struct err *e)
     }
     rc = collect(r, window, e);
     if (!rc && r->writer)
-        rc = eval_ref_write(r->writer, window, tokens, r->save_ids, r->save_logits, r->save_lse, r->save_logp, e);
+        rc = eval_ref_write(r->writer, window, tokens, &r->save, e);
     r->progress.windows_done++;
 done:
     engine_seq_close(r->g, item.seq);

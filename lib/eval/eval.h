@@ -17,7 +17,7 @@
 #include "lib/model/engine.h"
 #include "lib/token/token.h"
 
-#define EVAL_TOP_K 128               /* logits that --save keeps per position */
+#define EVAL_TOP_K 64                /* largest logits that a reference keeps per position, and as many drawn from the rest */
 #define EVAL_LOGITS_BYTES (64u << 20) /* logits in memory at once */
 
 /* A text cut into windows. */
@@ -48,7 +48,7 @@ struct eval_opts {
     uint32_t skip;         /* first scored token of a window, 1..ctx-1 */
     size_t logits_bytes;   /* bound of the logits buffer (at least one row is kept); 0: EVAL_LOGITS_BYTES */
     const char *save;      /* reference file to write, or NULL */
-    uint32_t top_k;        /* logits kept per position in it; 0: EVAL_TOP_K */
+    uint32_t top_k;        /* largest logits kept per position in it; 0: EVAL_TOP_K */
     const char *against;   /* reference file to compare with, or NULL */
     const char *dump;      /* file for every logit of every window position, or NULL */
     const char *model_path, *command; /* provenance, for written files; may be NULL */

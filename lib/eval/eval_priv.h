@@ -13,12 +13,16 @@ struct eval_score {
     uint32_t top1;       /* most likely token, the lowest id among equals */
 };
 
-/* Part of a reference: the k largest logits of each position in descending order. */
-struct eval_ref_rows {
-    const int32_t *ids;  /* [n][k] */
-    const float *logits; /* [n][k] */
-    const double *lse;   /* [n] */
-    uint32_t k;
+/* Part of a reference: per position the k largest logits in descending order, and m tokens drawn from all others in
+ * proportion to their probabilities. */
+struct eval_part {
+    uint32_t k, m;
+    int32_t *top_ids;      /* [n][k] */
+    float *top_logits;     /* [n][k] */
+    int32_t *tail_ids;     /* [n][m] */
+    float *tail_logits;    /* [n][m] */
+    double *lse;           /* [n] log sum exp of all logits */
+    double *target_logp;   /* [n] */
 };
 
 struct eval_score_job {
@@ -27,10 +31,10 @@ struct eval_score_job {
     uint32_t n_rows, n_vocab;
     const int32_t *targets;         /* [n_rows] */
     struct eval_score *scores;      /* [n_rows] out */
-    const struct eval_ref_rows *ref; /* NULL: no comparison */
-    uint32_t top_k;                 /* 0: no top-k wanted */
-    int32_t *top_ids;               /* [n_rows][top_k] out */
-    float *top_logits;              /* [n_rows][top_k] out */
+    const struct eval_part *ref;    /* NULL: no comparison; else of n_rows positions */
+    struct eval_part *save;         /* NULL: not wanted; else all but target_logp and lse are filled */
+    float *scratch;                 /* [pool_size][n_vocab], with save */
+    uint64_t window, position;      /* of the first row: the key of the tail's random draws */
 };
 
 /* Fills scores (and top-k) of all rows with the pool's threads; results do not depend on their number. */
@@ -39,10 +43,14 @@ void eval_score_rows(const struct eval_score_job *j, struct pool *pool);
 /* The k largest of x[n], k <= n, descending, lower index first among equals. NaN counts as lowest. */
 void eval_top_k(const float *x, uint32_t n, uint32_t k, int32_t *ids, float *values);
 
-/* KL(reference || row) where the reference is known by its k largest logits and its log-sum-exp: the exact terms of the k,
- * and one term for all other tokens together. A lower bound of the exact divergence (log-sum inequality). */
-double eval_kl(const int32_t *ids, const float *ref_logits, uint32_t k, double ref_lse, const float *row, uint32_t n_vocab,
-               double lse);
+/* Draws m tokens from x[n] without the k in top_ids, in proportion to exp(x), by systematic sampling from the start u in
+ * [0, 1). scratch[n]. */
+void eval_tail_sample(const struct kern_ops *ops, const float *x, uint32_t n, const int32_t *top_ids, uint32_t k, double u,
+                      uint32_t m, float *scratch, int32_t *ids, float *values);
+
+/* KL(reference || row) where position i of part is the reference: exact over its k largest logits and over the rest as a
+ * whole, and an unbiased estimate from the m drawn tokens of the divergence inside the rest. m 0: a lower bound. */
+double eval_kl(const struct eval_part *part, uint32_t i, const float *row, uint32_t n_vocab, double lse);
 
 /* Quantile q of sorted[n] (ascending), linear between the two nearest ranks. */
 double eval_quantile(const double *sorted, size_t n, double q);
@@ -50,7 +58,7 @@ double eval_quantile(const double *sorted, size_t n, double q);
 /* --- files ---------------------------------------------------------------------------------------------------------- */
 
 struct eval_file_info {
-    uint32_t n_windows, ctx, skip, n_vocab, k;
+    uint32_t n_windows, ctx, skip, n_vocab, k, m;
     char text_sha256[SHA256_HEX_SIZE], tokenizer_sha256[SHA256_HEX_SIZE], model_sha256[SHA256_HEX_SIZE];
     const char *isa, *model_path, *command; /* provenance; written only, may be NULL */
     bool exact;
@@ -59,9 +67,9 @@ struct eval_file_info {
 /* Rows of one window: the scored positions skip..ctx-1, in order. Rows of a window are written and read together. */
 struct eval_ref_writer;
 int eval_ref_create(struct eval_ref_writer **out, const char *path, const struct eval_file_info *info, struct err *e);
-/* tokens[ctx]; ids, logits [n][k]; lse, target_logp [n], n = ctx - skip. Windows come in order. */
-int eval_ref_write(struct eval_ref_writer *w, uint32_t window, const int32_t *tokens, const int32_t *ids,
-                   const float *logits, const double *lse, const double *target_logp, struct err *e);
+/* tokens[ctx]; part of n = ctx - skip positions. Windows come in order. */
+int eval_ref_write(struct eval_ref_writer *w, uint32_t window, const int32_t *tokens, const struct eval_part *part,
+                   struct err *e);
 int eval_ref_finish(struct eval_ref_writer *w, struct err *e); /* completes the file; frees w in any case */
 void eval_ref_abort(struct eval_ref_writer *w);                /* removes the unfinished file; NULL is legal */
 
@@ -70,9 +78,9 @@ struct eval_ref;
 int eval_ref_open(struct eval_ref **out, const char *path, struct err *e);
 void eval_ref_close(struct eval_ref *r); /* NULL is legal */
 const struct eval_file_info *eval_ref_info(const struct eval_ref *r);
-/* Buffers as in eval_ref_write; ERR_FORMAT for ids outside the vocabulary, unordered or non-finite values. */
-int eval_ref_read(struct eval_ref *r, uint32_t window, int32_t *tokens, int32_t *ids, float *logits, double *lse,
-                  double *target_logp, struct err *e);
+/* Fills tokens[ctx] and part, whose k and m are those of the file and whose arrays the caller gives. ERR_FORMAT for ids
+ * outside the vocabulary, unordered or non-finite values. */
+int eval_ref_read(struct eval_ref *r, uint32_t window, int32_t *tokens, struct eval_part *part, struct err *e);
 
 /* Every logit: rows 0..ctx-1 of each window. */
 struct eval_dump;

@@ -43,7 +43,7 @@ struct eval_ref_writer {
 int eval_ref_create(struct eval_ref_writer **out, const char *path, const struct eval_file_info *info, struct err *e)
 {
     struct eval_ref_writer *w = calloc(1, sizeof *w);
-    uint64_t nw = info->n_windows, n = info->ctx - info->skip, k = info->k;
+    uint64_t nw = info->n_windows, n = info->ctx - info->skip, k = info->k, m = info->m;
     int rc;
 
     *out = NULL;
@@ -51,13 +51,17 @@ int eval_ref_create(struct eval_ref_writer **out, const char *path, const struct
         return err_set(e, ERR_NOMEM, "%s: out of memory", path);
     w->info = *info;
     if ((rc = artifact_create(&w->a, path, REF_FORMAT, FILE_VERSION, e)) || (rc = write_info(w->a, info, e)) ||
-        (rc = artifact_set_u64(w->a, "top_k", k, e)) ||
+        (rc = artifact_set_u64(w->a, "top_k", k, e)) || (rc = artifact_set_u64(w->a, "tail_samples", m, e)) ||
         (rc = artifact_array_create(w->a, "tokens", ARTIFACT_I32, 2, (uint64_t[]){ nw, info->ctx },
                                     (uint64_t[]){ 1, info->ctx }, "token ids of the windows", e)) ||
         (rc = artifact_array_create(w->a, "top_ids", ARTIFACT_I32, 3, (uint64_t[]){ nw, n, k }, (uint64_t[]){ 1, n, k },
                                     "most likely next tokens of each scored position, most likely first", e)) ||
         (rc = artifact_array_create(w->a, "top_logits", ARTIFACT_F32, 3, (uint64_t[]){ nw, n, k },
                                     (uint64_t[]){ 1, n, k }, "their logits", e)) ||
+        (m && ((rc = artifact_array_create(w->a, "tail_ids", ARTIFACT_I32, 3, (uint64_t[]){ nw, n, m },
+                                           (uint64_t[]){ 1, n, m }, "tokens drawn from all others by probability", e)) ||
+               (rc = artifact_array_create(w->a, "tail_logits", ARTIFACT_F32, 3, (uint64_t[]){ nw, n, m },
+                                           (uint64_t[]){ 1, n, m }, "their logits", e)))) ||
         (rc = artifact_array_create(w->a, "log_sum_exp", ARTIFACT_F64, 2, (uint64_t[]){ nw, n }, (uint64_t[]){ 1, n },
                                     "log of the sum of exp over all logits: log p = logit - log_sum_exp", e)) ||
         (rc = artifact_array_create(w->a, "target_log_prob", ARTIFACT_F64, 2, (uint64_t[]){ nw, n },
@@ -69,20 +73,24 @@ int eval_ref_create(struct eval_ref_writer **out, const char *path, const struct
     return 0;
 }
 
-int eval_ref_write(struct eval_ref_writer *w, uint32_t window, const int32_t *tokens, const int32_t *ids,
-                   const float *logits, const double *lse, const double *target_logp, struct err *e)
+int eval_ref_write(struct eval_ref_writer *w, uint32_t window, const int32_t *tokens, const struct eval_part *p,
+                   struct err *e)
 {
     uint64_t n = w->info.ctx - w->info.skip;
-    uint64_t at[3] = { window, 0, 0 }, flat[2] = { 1, n }, top[3] = { 1, n, w->info.k };
+    uint64_t at[3] = { window, 0, 0 }, flat[2] = { 1, n }, top[3] = { 1, n, p->k }, tail[3] = { 1, n, p->m };
     int rc = write_tokens(w->a, window, w->info.ctx, tokens, e);
 
     if (!rc)
-        rc = artifact_array_write(w->a, "top_ids", ARTIFACT_I32, at, top, ids, e);
+        rc = artifact_array_write(w->a, "top_ids", ARTIFACT_I32, at, top, p->top_ids, e);
     if (!rc)
-        rc = artifact_array_write(w->a, "top_logits", ARTIFACT_F32, at, top, logits, e);
+        rc = artifact_array_write(w->a, "top_logits", ARTIFACT_F32, at, top, p->top_logits, e);
+    if (!rc && p->m)
+        rc = artifact_array_write(w->a, "tail_ids", ARTIFACT_I32, at, tail, p->tail_ids, e);
+    if (!rc && p->m)
+        rc = artifact_array_write(w->a, "tail_logits", ARTIFACT_F32, at, tail, p->tail_logits, e);
     if (!rc)
-        rc = artifact_array_write(w->a, "log_sum_exp", ARTIFACT_F64, at, flat, lse, e);
-    return rc ? rc : artifact_array_write(w->a, "target_log_prob", ARTIFACT_F64, at, flat, target_logp, e);
+        rc = artifact_array_write(w->a, "log_sum_exp", ARTIFACT_F64, at, flat, p->lse, e);
+    return rc ? rc : artifact_array_write(w->a, "target_log_prob", ARTIFACT_F64, at, flat, p->target_logp, e);
 }
 
 int eval_ref_finish(struct eval_ref_writer *w, struct err *e)
@@ -124,12 +132,12 @@ static int read_info(struct artifact *a, struct eval_file_info *i, struct err *e
 
     if ((rc = get_u32(a, "n_windows", 1, &i->n_windows, e)) || (rc = get_u32(a, "ctx", 2, &i->ctx, e)) ||
         (rc = get_u32(a, "skip", 1, &i->skip, e)) || (rc = get_u32(a, "n_vocab", 1, &i->n_vocab, e)) ||
-        (rc = get_u32(a, "top_k", 1, &i->k, e)) ||
+        (rc = get_u32(a, "top_k", 1, &i->k, e)) || (rc = get_u32(a, "tail_samples", 0, &i->m, e)) ||
         (rc = artifact_get_str(a, "text_sha256", i->text_sha256, sizeof i->text_sha256, e)) ||
         (rc = artifact_get_str(a, "tokenizer_sha256", i->tokenizer_sha256, sizeof i->tokenizer_sha256, e)) ||
         (rc = artifact_get_str(a, "model_sha256", i->model_sha256, sizeof i->model_sha256, e)))
         return rc;
-    if (i->skip >= i->ctx || i->k > i->n_vocab)
+    if (i->skip >= i->ctx || i->k > i->n_vocab || i->m > i->n_vocab)
         return err_set(e, ERR_FORMAT, "%s: ctx %u, skip %u, top_k %u and n_vocab %u do not fit each other",
                        artifact_path(a), i->ctx, i->skip, i->k, i->n_vocab);
     return 0;
@@ -138,7 +146,7 @@ static int read_info(struct artifact *a, struct eval_file_info *i, struct err *e
 int eval_ref_open(struct eval_ref **out, const char *path, struct err *e)
 {
     struct eval_ref *r = calloc(1, sizeof *r);
-    uint64_t nw, n;
+    uint64_t nw, n, m;
     int rc;
 
     *out = NULL;
@@ -148,9 +156,12 @@ int eval_ref_open(struct eval_ref **out, const char *path, struct err *e)
         goto fail;
     nw = r->info.n_windows;
     n = r->info.ctx - r->info.skip;
+    m = r->info.m;
     if ((rc = artifact_array_check(r->a, "tokens", ARTIFACT_I32, 2, (uint64_t[]){ nw, r->info.ctx }, e)) ||
         (rc = artifact_array_check(r->a, "top_ids", ARTIFACT_I32, 3, (uint64_t[]){ nw, n, r->info.k }, e)) ||
         (rc = artifact_array_check(r->a, "top_logits", ARTIFACT_F32, 3, (uint64_t[]){ nw, n, r->info.k }, e)) ||
+        (m && ((rc = artifact_array_check(r->a, "tail_ids", ARTIFACT_I32, 3, (uint64_t[]){ nw, n, m }, e)) ||
+               (rc = artifact_array_check(r->a, "tail_logits", ARTIFACT_F32, 3, (uint64_t[]){ nw, n, m }, e)))) ||
         (rc = artifact_array_check(r->a, "log_sum_exp", ARTIFACT_F64, 2, (uint64_t[]){ nw, n }, e)) ||
         (rc = artifact_array_check(r->a, "target_log_prob", ARTIFACT_F64, 2, (uint64_t[]){ nw, n }, e)))
         goto fail;
@@ -173,29 +184,38 @@ const struct eval_file_info *eval_ref_info(const struct eval_ref *r)
     return &r->info;
 }
 
-int eval_ref_read(struct eval_ref *r, uint32_t window, int32_t *tokens, int32_t *ids, float *logits, double *lse,
-                  double *target_logp, struct err *e)
+/* ids and logits [n][k] of a window; sorted: in descending order within a position. */
+static int check_logits(const struct eval_ref *r, uint32_t window, const int32_t *ids, const float *logits, uint64_t n,
+                        uint32_t k, bool sorted, struct err *e)
 {
-    uint64_t n = r->info.ctx - r->info.skip, k = r->info.k;
-    uint64_t at[3] = { window, 0, 0 }, flat[2] = { 1, n }, top[3] = { 1, n, k };
+    for (uint64_t i = 0; i < n * k; i++)
+        if (ids[i] < 0 || (uint32_t)ids[i] >= r->info.n_vocab || !isfinite(logits[i]) ||
+            (sorted && i % k && logits[i] > logits[i - 1]))
+            return err_set(e, ERR_FORMAT, "%s: window %u, token %llu: bad id or logit", artifact_path(r->a), window,
+                           (unsigned long long)(i / k + r->info.skip));
+    return 0;
+}
+
+int eval_ref_read(struct eval_ref *r, uint32_t window, int32_t *tokens, struct eval_part *p, struct err *e)
+{
+    uint64_t n = r->info.ctx - r->info.skip;
+    uint64_t at[3] = { window, 0, 0 }, flat[2] = { 1, n }, top[3] = { 1, n, p->k }, tail[3] = { 1, n, p->m };
     int rc;
 
     if ((rc = artifact_array_read(r->a, "tokens", ARTIFACT_I32, at, (uint64_t[]){ 1, r->info.ctx }, tokens, e)) ||
-        (rc = artifact_array_read(r->a, "top_ids", ARTIFACT_I32, at, top, ids, e)) ||
-        (rc = artifact_array_read(r->a, "top_logits", ARTIFACT_F32, at, top, logits, e)) ||
-        (rc = artifact_array_read(r->a, "log_sum_exp", ARTIFACT_F64, at, flat, lse, e)) ||
-        (rc = artifact_array_read(r->a, "target_log_prob", ARTIFACT_F64, at, flat, target_logp, e)))
+        (rc = artifact_array_read(r->a, "top_ids", ARTIFACT_I32, at, top, p->top_ids, e)) ||
+        (rc = artifact_array_read(r->a, "top_logits", ARTIFACT_F32, at, top, p->top_logits, e)) ||
+        (p->m && ((rc = artifact_array_read(r->a, "tail_ids", ARTIFACT_I32, at, tail, p->tail_ids, e)) ||
+                  (rc = artifact_array_read(r->a, "tail_logits", ARTIFACT_F32, at, tail, p->tail_logits, e)))) ||
+        (rc = artifact_array_read(r->a, "log_sum_exp", ARTIFACT_F64, at, flat, p->lse, e)) ||
+        (rc = artifact_array_read(r->a, "target_log_prob", ARTIFACT_F64, at, flat, p->target_logp, e)) ||
+        (rc = check_logits(r, window, p->top_ids, p->top_logits, n, p->k, true, e)) ||
+        (rc = check_logits(r, window, p->tail_ids, p->tail_logits, n, p->m, false, e)))
         return rc;
-    for (uint64_t i = 0; i < n * k; i++) {
-        bool first = i % k == 0;
-
-        if (ids[i] < 0 || (uint32_t)ids[i] >= r->info.n_vocab || !isfinite(logits[i]) || (!first && logits[i] > logits[i - 1]))
-            return err_set(e, ERR_FORMAT, "%s: window %u, position %llu: bad token or logit", artifact_path(r->a), window,
-                           (unsigned long long)(i / k + r->info.skip));
-    }
     for (uint64_t i = 0; i < n; i++)
-        if (!isfinite(lse[i]) || lse[i] < (double)logits[i * k] - 1e-3 || !isfinite(target_logp[i]) || target_logp[i] > 1e-3)
-            return err_set(e, ERR_FORMAT, "%s: window %u, position %llu: bad log-sum-exp or log-probability",
+        if (!isfinite(p->lse[i]) || p->lse[i] < (double)p->top_logits[i * p->k] - 1e-3 || !isfinite(p->target_logp[i]) ||
+            p->target_logp[i] > 1e-3)
+            return err_set(e, ERR_FORMAT, "%s: window %u, token %llu: bad log-sum-exp or log-probability",
                            artifact_path(r->a), window, (unsigned long long)(i + r->info.skip));
     return 0;
 }

@@ -1,11 +1,15 @@
 /* Log-softmax, largest logits and divergence of rows of logits. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "lib/core/rng.h"
 #include "lib/eval/eval_priv.h"
 
 /* Below this the mass of all tokens outside the kept ones is rounding noise of the float logits. */
 #define REST_MIN 1e-12
+
+#define TAIL_BLOCK 256u /* logits whose weights are summed at once to find where draws fall */
 
 /* True when (a, i) ranks after (b, j): smaller, or equal with a higher index. NaN ranks last. */
 static bool ranks_after(float a, int32_t i, float b, int32_t j)
@@ -69,24 +73,86 @@ void eval_top_k(const float *x, uint32_t n, uint32_t k, int32_t *ids, float *val
     }
 }
 
-double eval_kl(const int32_t *ids, const float *ref_logits, uint32_t k, double ref_lse, const float *row,
-               uint32_t n_vocab, double lse)
+/* The point where the running sum of exp(x[i] - shift) over a block reaches `at`; the last one with any weight at most. */
+static uint32_t find_in_block(const float *x, uint32_t n, float shift, double at)
 {
+    uint32_t last = 0;
+    double sum = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        double w = exp((double)x[i] - shift);
+
+        if (!(w > 0))
+            continue;
+        last = i;
+        sum += w;
+        if (sum > at)
+            break;
+    }
+    return last;
+}
+
+void eval_tail_sample(const struct kern_ops *ops, const float *x, uint32_t n, const int32_t *top_ids, uint32_t k, double u,
+                      uint32_t m, float *scratch, int32_t *ids, float *values)
+{
+    float shift = x[top_ids[k - 1]]; /* no other is larger */
+    double total = 0, before = 0;
+    uint32_t done = 0;
+
+    memcpy(scratch, x, n * sizeof *x);
+    for (uint32_t i = 0; i < k; i++)
+        scratch[top_ids[i]] = -INFINITY;
+    for (uint32_t b = 0; b < n; b += TAIL_BLOCK)
+        total += ops->sum_exp(scratch + b, n - b < TAIL_BLOCK ? n - b : TAIL_BLOCK, shift);
+    for (uint32_t b = 0; b < n && done < m; b += TAIL_BLOCK) {
+        uint32_t len = n - b < TAIL_BLOCK ? n - b : TAIL_BLOCK;
+        double sum = ops->sum_exp(scratch + b, len, shift), at;
+
+        for (; done < m && (at = (done + u) / m * total) < before + sum; done++)
+            ids[done] = (int32_t)(b + find_in_block(scratch + b, len, shift, at - before));
+        before += sum;
+    }
+    for (; done < m; done++) /* no weight left, or rounding at the end */
+        ids[done] = done ? ids[done - 1] : top_ids[k - 1];
+    for (uint32_t i = 0; i < m; i++)
+        values[i] = x[ids[i]];
+}
+
+/* Divergence inside the rest, both renormalised by log_ratio = log of the rests' ratio: the mean over the drawn tokens of
+ * log r - 1 + 1/r, r = p/q. Its expectation is that of log r, since 1/r has the mean 1, and no term is negative, so that it
+ * varies little where the models are close. */
+static double kl_in_tail(const struct eval_part *part, uint32_t i, const float *row, double lse, double log_ratio)
+{
+    const int32_t *ids = part->tail_ids + (size_t)i * part->m;
+    const float *logits = part->tail_logits + (size_t)i * part->m;
+    double sum = 0;
+
+    for (uint32_t j = 0; j < part->m; j++) {
+        double log_r = ((double)logits[j] - part->lse[i]) - ((double)row[ids[j]] - lse) - log_ratio;
+
+        sum += log_r - 1 + exp(-log_r);
+    }
+    return part->m ? sum / part->m : 0;
+}
+
+double eval_kl(const struct eval_part *part, uint32_t i, const float *row, uint32_t n_vocab, double lse)
+{
+    const int32_t *ids = part->top_ids + (size_t)i * part->k;
+    const float *logits = part->top_logits + (size_t)i * part->k;
     double kl = 0, p_sum = 0, q_sum = 0;
 
-    for (uint32_t i = 0; i < k; i++) {
-        double log_p = (double)ref_logits[i] - ref_lse, log_q = (double)row[ids[i]] - lse;
+    for (uint32_t j = 0; j < part->k; j++) {
+        double log_p = (double)logits[j] - part->lse[i], log_q = (double)row[ids[j]] - lse;
         double p = exp(log_p);
 
         kl += p > 0 ? p * (log_p - log_q) : 0;
         p_sum += p;
         q_sum += exp(log_q);
     }
-    if (k < n_vocab) {
-        double p = 1 - p_sum, q = 1 - q_sum;
+    if (part->k < n_vocab && 1 - p_sum > REST_MIN) {
+        double p = 1 - p_sum, q = 1 - q_sum > REST_MIN ? 1 - q_sum : REST_MIN, log_ratio = log(p / q);
 
-        if (p > REST_MIN)
-            kl += p * log(p / (q > REST_MIN ? q : REST_MIN));
+        kl += p * (log_ratio + kl_in_tail(part, i, row, lse, log_ratio));
     }
     return kl > 0 ? kl : 0;
 }
@@ -101,7 +167,18 @@ double eval_quantile(const double *sorted, size_t n, double q)
     return sorted[i] + (at - (double)i) * (sorted[i + 1] - sorted[i]);
 }
 
-static void score_row(const struct eval_score_job *j, uint32_t r)
+static void save_row(const struct eval_score_job *j, uint32_t r, const float *x, float *scratch)
+{
+    const struct eval_part *p = j->save;
+    int32_t *top_ids = p->top_ids + (size_t)r * p->k;
+
+    eval_top_k(x, j->n_vocab, p->k, top_ids, p->top_logits + (size_t)r * p->k);
+    if (p->m)
+        eval_tail_sample(j->ops, x, j->n_vocab, top_ids, p->k, rng_uniform(j->window, j->position + r, 0), p->m, scratch,
+                         p->tail_ids + (size_t)r * p->m, p->tail_logits + (size_t)r * p->m);
+}
+
+static void score_row(const struct eval_score_job *j, uint32_t r, float *scratch)
 {
     const float *x = j->logits + (size_t)r * j->n_vocab;
     struct eval_score *s = &j->scores[r];
@@ -111,14 +188,9 @@ static void score_row(const struct eval_score_job *j, uint32_t r)
     max = x[s->top1];
     s->lse = (double)max + log(j->ops->sum_exp(x, j->n_vocab, max));
     s->target_logp = (double)x[j->targets[r]] - s->lse;
-    s->kl = 0;
-    if (j->ref) {
-        const struct eval_ref_rows *f = j->ref;
-
-        s->kl = eval_kl(f->ids + (size_t)r * f->k, f->logits + (size_t)r * f->k, f->k, f->lse[r], x, j->n_vocab, s->lse);
-    }
-    if (j->top_k)
-        eval_top_k(x, j->n_vocab, j->top_k, j->top_ids + (size_t)r * j->top_k, j->top_logits + (size_t)r * j->top_k);
+    s->kl = j->ref ? eval_kl(j->ref, r, x, j->n_vocab, s->lse) : 0;
+    if (j->save)
+        save_row(j, r, x, scratch);
 }
 
 struct pool_job {
@@ -133,7 +205,7 @@ static void score_member(void *arg, unsigned member)
 
     pool_split(p->pool, member, p->j->n_rows, 1, &begin, &end);
     for (uint32_t r = begin; r < end; r++)
-        score_row(p->j, r);
+        score_row(p->j, r, p->j->save ? p->j->scratch + (size_t)member * p->j->n_vocab : NULL);
 }
 
 void eval_score_rows(const struct eval_score_job *j, struct pool *pool)

@@ -113,66 +113,141 @@ static void test_kl(void **state)
     enum { N = 300 };
     float a[N], b[N], v[N];
     int32_t ids[N];
-    double la, lb, exact, last = 0;
+    double lse, lb, exact, last = 0;
+    struct eval_part p = { .top_ids = ids, .top_logits = v, .lse = &lse };
 
     (void)state;
     fill(a, N, 2, 12);
     fill(b, N, 3, 1);
     for (int i = 0; i < N; i++)
         b[i] += a[i];
-    la = log(plain_sum_exp(a, N, 0));
+    lse = log(plain_sum_exp(a, N, 0));
     lb = log(plain_sum_exp(b, N, 0));
     exact = exact_kl(a, b, N);
-    for (uint32_t k = 1; k <= N; k++) {
+    for (p.k = 1; p.k <= N; p.k++) {
         double kl;
 
-        eval_top_k(a, N, k, ids, v);
-        kl = eval_kl(ids, v, k, la, b, N, lb);
+        eval_top_k(a, N, p.k, ids, v);
+        kl = eval_kl(&p, 0, b, N, lb);
         assert_true(kl >= last - 1e-12 && kl <= exact + 1e-9); /* a lower bound that only grows with k */
-        assert_true(eval_kl(ids, v, k, la, a, N, la) == 0);
+        close_to(eval_kl(&p, 0, a, N, lse), 0, 1e-15);
         last = kl;
     }
     close_to(last, exact, 1e-9);
     /* Two tokens, by hand: p = 3/4, 1/4; q = 1/2, 1/2. */
     a[0] = logf(3);
     a[1] = b[0] = b[1] = 0;
+    lse = log(4);
+    p.k = 1;
     eval_top_k(a, 2, 1, ids, v);
-    close_to(eval_kl(ids, v, 1, log(4), b, 2, log(2)), 0.75 * log(1.5) + 0.25 * log(0.5), 1e-6);
+    close_to(eval_kl(&p, 0, b, 2, log(2)), 0.75 * log(1.5) + 0.25 * log(0.5), 1e-6);
+}
+
+/* Draws fall on tokens in proportion to their probabilities, never on the top ones. */
+static void test_tail_sample(void **state)
+{
+    enum { N = 1000, K = 10, M = 40, RUNS = 500 };
+    static float x[N], scratch[N];
+    static double count[N];
+    float v[M], top[K];
+    int32_t ids[M], top_ids[K];
+    double total = 0, worst = 0;
+
+    (void)state;
+    fill(x, N, 5, 8);
+    x[3] = -INFINITY;
+    eval_top_k(x, N, K, top_ids, top);
+    for (int r = 0; r < RUNS; r++) {
+        eval_tail_sample(&plain_ops, x, N, top_ids, K, (r + 0.5) / RUNS, M, scratch, ids, v);
+        for (int i = 0; i < M; i++) {
+            assert_true(v[i] == x[ids[i]] && (i == 0 || ids[i] >= ids[i - 1]));
+            count[ids[i]]++;
+        }
+    }
+    for (int i = 0; i < K; i++)
+        assert_true(count[top_ids[i]] == 0);
+    for (int i = 0; i < N; i++)
+        total += x[i] < top[K - 1] ? exp(x[i]) : 0;
+    for (int i = 0; i < N; i++) {
+        double want = x[i] < top[K - 1] ? exp(x[i]) / total * RUNS * M : 0;
+
+        worst = fabs(count[i] - want) > worst ? fabs(count[i] - want) : worst;
+    }
+    assert_true(worst < 2.5); /* all starts together are nearly exact */
+    for (int i = 0; i < N; i++)
+        x[i] = i ? -INFINITY : 0; /* nothing is left outside the top */
+    eval_top_k(x, N, K, top_ids, top);
+    eval_tail_sample(&plain_ops, x, N, top_ids, K, 0.5, M, scratch, ids, v);
+    for (int i = 0; i < M; i++)
+        assert_true(ids[i] >= 0 && ids[i] < N);
+}
+
+/* With drawn tokens the mean over positions is close to the exact divergence, where the top alone is far below. */
+static void test_kl_estimate(void **state)
+{
+    enum { N = 2000, K = 16, M = 16, ROWS = 200 };
+    static float a[N], b[N], scratch[N];
+    float v[K], tv[M];
+    int32_t ids[K], tids[M];
+    double lse, exact = 0, part = 0, bound = 0;
+    struct eval_part p = { K, M, ids, v, tids, tv, &lse, NULL };
+
+    (void)state;
+    for (uint64_t r = 0; r < ROWS; r++) {
+        double lb;
+
+        fill(a, N, 100 + r, 10);
+        fill(b, N, 1000 + r, 1.5);
+        for (int i = 0; i < N; i++)
+            b[i] += a[i];
+        lse = log(plain_sum_exp(a, N, 0));
+        lb = log(plain_sum_exp(b, N, 0));
+        eval_top_k(a, N, K, ids, v);
+        eval_tail_sample(&plain_ops, a, N, ids, K, rng_uniform(1, r, 0), M, scratch, tids, tv);
+        exact += exact_kl(a, b, N);
+        p.m = M;
+        part += eval_kl(&p, 0, b, N, lb);
+        p.m = 0;
+        bound += eval_kl(&p, 0, b, N, lb);
+    }
+    assert_true(bound < 0.5 * exact);
+    close_to(part / exact, 1, 0.03);
 }
 
 static void test_score(void **state)
 {
     enum { ROWS = 37, VOCAB = 101, K = 5 };
-    static float x[ROWS * VOCAB], top[ROWS * K], top1[ROWS * K];
-    int32_t targets[ROWS], ids[ROWS * K], ids1[ROWS * K];
-    struct eval_score one[ROWS], many[ROWS];
-    struct eval_score_job j = { &plain_ops, x, ROWS, VOCAB, targets, one, NULL, K, ids1, top1 };
-    struct pool *pool;
-    struct err e;
+    static float x[ROWS * VOCAB], top[2][ROWS * K], tail[2][ROWS * K], scratch[3 * VOCAB];
+    static int32_t targets[ROWS], ids[2][ROWS * K], tail_ids[2][ROWS * K];
+    static struct eval_score scores[2][ROWS];
 
     (void)state;
     fill(x, ROWS * VOCAB, 4, 200);
     for (int i = 0; i < ROWS; i++)
         targets[i] = (i * 7) % VOCAB;
-    assert_int_equal(pool_open(&pool, 1, false, &e), 0);
-    eval_score_rows(&j, pool);
-    pool_close(pool);
-    assert_int_equal(pool_open(&pool, 3, false, &e), 0);
-    j.scores = many;
-    j.top_ids = ids;
-    j.top_logits = top;
-    eval_score_rows(&j, pool);
-    pool_close(pool);
-    assert_memory_equal(top, top1, sizeof top);
+    for (int n = 0; n < 2; n++) { /* one thread, then three */
+        struct eval_part part = { K, K, ids[n], top[n], tail_ids[n], tail[n], NULL, NULL };
+        struct eval_score_job j = { .ops = &plain_ops, .logits = x, .n_rows = ROWS, .n_vocab = VOCAB, .targets = targets,
+                                    .scores = scores[n], .save = &part, .scratch = scratch, .window = 3, .position = 9 };
+        struct pool *pool;
+        struct err e;
+
+        assert_int_equal(pool_open(&pool, n ? 3 : 1, false, &e), 0);
+        eval_score_rows(&j, pool);
+        pool_close(pool);
+    }
+    assert_memory_equal(top[0], top[1], sizeof top[0]);
+    assert_memory_equal(tail_ids[0], tail_ids[1], sizeof tail_ids[0]);
     for (int i = 0; i < ROWS; i++) {
         const float *row = x + i * VOCAB;
+        const struct eval_score *s = &scores[0][i], *t = &scores[1][i];
         double sum = 0;
 
         for (int c = 0; c < VOCAB; c++)
             sum += exp((double)row[c] - row[targets[i]]);
-        close_to(one[i].target_logp, -log(sum), 1e-9 * (1 + log(sum)));
-        assert_int_equal(one[i].top1, ids[i * K]);
-        assert_true(one[i].lse == many[i].lse && one[i].target_logp == many[i].target_logp && one[i].top1 == many[i].top1);
+        close_to(s->target_logp, -log(sum), 1e-9 * (1 + log(sum)));
+        assert_int_equal(s->top1, ids[0][i * K]);
+        assert_true(s->lse == t->lse && s->target_logp == t->target_logp && s->top1 == t->top1);
     }
 }
 
@@ -188,16 +263,27 @@ static void test_quantile(void **state)
     assert_true(eval_quantile(v, 1, 0.95) == 1);
 }
 
+enum { WINDOWS = 4, CTX = 6, SKIP = 2, N_POS = CTX - SKIP, K = 4, M = 3, VOCAB = 50 };
+
+struct buffers {
+    int32_t tokens[CTX], top_ids[N_POS * K], tail_ids[N_POS * M];
+    float top_logits[N_POS * K], tail_logits[N_POS * M];
+    double lse[N_POS], logp[N_POS];
+};
+
+static struct eval_part part_of(struct buffers *b)
+{
+    return (struct eval_part){ K, M, b->top_ids, b->top_logits, b->tail_ids, b->tail_logits, b->lse, b->logp };
+}
+
 static void test_ref_file(void **state)
 {
-    enum { WINDOWS = 3, CTX = 6, SKIP = 2, N = CTX - SKIP, K = 4, VOCAB = 50 };
     char path[] = "/tmp/test-eval-XXXXXX";
-    struct eval_file_info info = { WINDOWS, CTX, SKIP, VOCAB, K, "text", "tokenizer", "model", "ref", "m.gguf", "cmd", true };
+    struct eval_file_info info = { WINDOWS, CTX, SKIP, VOCAB, K, M, "text", "tokenizer", "model", "ref", "m.gguf", "cmd", true };
     struct eval_ref_writer *w;
     struct eval_ref *r;
-    int32_t tokens[CTX], ids[N * K], tokens2[CTX], ids2[N * K];
-    float logits[N * K], logits2[N * K];
-    double lse[N], logp[N], lse2[N], logp2[N];
+    static struct buffers a, b;
+    struct eval_part pa = part_of(&a), pb = part_of(&b);
     struct err e;
     int fd = mkstemp(path);
 
@@ -205,45 +291,44 @@ static void test_ref_file(void **state)
     assert_true(fd >= 0);
     close(fd);
     for (int i = 0; i < CTX; i++)
-        tokens[i] = i;
-    for (int i = 0; i < N * K; i++) {
-        ids[i] = i;
-        logits[i] = (float)(-i % K);
+        a.tokens[i] = i;
+    for (int i = 0; i < N_POS * K; i++) {
+        a.top_ids[i] = i;
+        a.top_logits[i] = (float)(-i % K);
     }
-    for (int i = 0; i < N; i++) {
-        lse[i] = 2 + i;
-        logp[i] = -1.5 * i;
+    for (int i = 0; i < N_POS * M; i++) {
+        a.tail_ids[i] = i + 20;
+        a.tail_logits[i] = (float)(-5 - i);
+    }
+    for (int i = 0; i < N_POS; i++) {
+        a.lse[i] = 2 + i;
+        a.logp[i] = -1.5 * i;
     }
     assert_int_equal(eval_ref_create(&w, path, &info, &e), 0);
     for (uint32_t i = 0; i < WINDOWS; i++) {
-        tokens[0] = (int32_t)i;
-        ids[1] = i == 1 ? VOCAB : 1;        /* outside the vocabulary */
-        logits[5] = i == 2 ? 9 : -1;        /* out of order */
-        assert_int_equal(eval_ref_write(w, i, tokens, ids, logits, lse, logp, &e), 0);
+        a.top_ids[1] = i == 1 ? VOCAB : 1;       /* outside the vocabulary */
+        a.top_logits[5] = i == 2 ? 9 : -1;       /* out of order */
+        a.tail_logits[2] = i == 3 ? NAN : -7;
+        assert_int_equal(eval_ref_write(w, i, a.tokens, &pa, &e), 0);
     }
+    a.tail_logits[2] = -7;
     assert_int_equal(eval_ref_finish(w, &e), 0);
     assert_int_equal(eval_ref_open(&r, path, &e), 0);
-    assert_int_equal(eval_ref_info(r)->k, K);
+    assert_true(eval_ref_info(r)->k == K && eval_ref_info(r)->m == M);
     assert_string_equal(eval_ref_info(r)->text_sha256, "text");
-    assert_int_equal(eval_ref_read(r, 0, tokens2, ids2, logits2, lse2, logp2, &e), 0);
-    tokens[0] = 0;
-    ids[1] = 1;
-    logits[5] = -1;
-    assert_memory_equal(tokens2, tokens, sizeof tokens);
-    assert_memory_equal(ids2, ids, sizeof ids);
-    assert_memory_equal(logits2, logits, sizeof logits);
-    assert_memory_equal(lse2, lse, sizeof lse);
-    assert_memory_equal(logp2, logp, sizeof logp);
-    assert_int_equal(eval_ref_read(r, 1, tokens2, ids2, logits2, lse2, logp2, &e), ERR_FORMAT);
-    assert_int_equal(eval_ref_read(r, 2, tokens2, ids2, logits2, lse2, logp2, &e), ERR_FORMAT);
-    assert_int_equal(eval_ref_read(r, 3, tokens2, ids2, logits2, lse2, logp2, &e), ERR_FORMAT);
+    assert_int_equal(eval_ref_read(r, 0, b.tokens, &pb, &e), 0);
+    assert_memory_equal(&a, &b, sizeof a);
+    for (uint32_t i = 1; i < WINDOWS; i++)
+        assert_int_equal(eval_ref_read(r, i, b.tokens, &pb, &e), ERR_FORMAT);
+    assert_int_equal(eval_ref_read(r, WINDOWS, b.tokens, &pb, &e), ERR_FORMAT);
     eval_ref_close(r);
     unlink(path);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_windows), cmocka_unit_test(test_top_k), cmocka_unit_test(test_kl),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_windows), cmocka_unit_test(test_top_k), cmocka_unit_test(test_kl), cmocka_unit_test(test_tail_sample),
+                                        cmocka_unit_test(test_kl_estimate),
                                         cmocka_unit_test(test_score), cmocka_unit_test(test_quantile),
                                         cmocka_unit_test(test_ref_file) };
 
