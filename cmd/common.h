@@ -102,6 +102,8 @@ int common_exit(struct common *c, int status);
  * Also makes sure that descriptors 0 to 2 are open, so that no file of ours takes their place. */
 extern volatile sig_atomic_t common_signal;
 void common_signals(void);
+/* Exit status of a program that stopped because of a signal: 128 + its number (130 for SIGINT). */
+int common_signal_status(void);
 
 /* A line on stderr that rewrites itself, at most ten times a second; nothing when stderr is no terminal or with -q. */
 struct progress {

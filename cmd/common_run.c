@@ -135,6 +135,11 @@ void common_signals(void)
     sigaction(SIGTERM, &sa, NULL);
 }
 
+int common_signal_status(void)
+{
+    return 128 + common_signal;
+}
+
 void progress_init(struct progress *p, const struct common *c)
 {
     memset(p, 0, sizeof *p);

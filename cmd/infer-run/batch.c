@@ -100,11 +100,11 @@ static int conclude(const struct run_args *a, const struct sink *out, const stru
                     (unsigned long long)st.foreign, input_name(a));
     if (rc && rc != ERR_CANCELED && !st.closed)
         common_error(&a->common, "%s", e->msg);
-    if (rc && sink_journal(out))
+    if (rc && sink_journal(out) && (rc == ERR_CANCELED || st.written))
         common_warn(&a->common, "%s holds the %llu records finished so far; go on with --resume %s", sink_journal(out),
                     (unsigned long long)(st.kept + st.written), a->resume ? a->resume : a->common.output);
     if (rc == ERR_CANCELED)
-        return EXIT_INTERRUPTED;
+        return common_signal_status();
     return rc || js->done.failed ? EXIT_FAILED : EXIT_GOOD;
 }
 

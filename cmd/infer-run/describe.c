@@ -33,16 +33,19 @@ static uint64_t n_weights(const struct source_tensor *t)
     return n;
 }
 
-/* Not all containers say how many rows the embedding has: its shape does. */
-static void set_vocab(struct subject *s)
+/* What the tensors say rather than the metadata: the rows of the embedding, and whether there is a head of its own. */
+static void look_at_tensors(struct subject *s)
 {
-    for (size_t i = 0; !s->p.n_vocab && i < source_n_tensors(s->src); i++) {
+    s->p.tied = true;
+    for (size_t i = 0; i < source_n_tensors(s->src); i++) {
         const struct source_tensor *t = source_tensor_at(s->src, i);
         char buf[128];
         const char *name = model_canonical_name(s->src, &s->p, t->name, buf, sizeof buf);
 
         if (name && !strcmp(name, "token_embd.weight") && t->n_dims == 2 && t->dims[0] <= UINT32_MAX)
             s->p.n_vocab = (uint32_t)t->dims[0];
+        if (name && !strcmp(name, "output.weight"))
+            s->p.tied = false;
     }
 }
 
@@ -55,7 +58,7 @@ static int open_subject(struct subject *s, const struct run_args *a, struct err 
     if (rc)
         return rc;
     source_bits_count(s->src, &s->p, &s->bits);
-    set_vocab(s);
+    look_at_tensors(s);
     for (size_t i = 0; i < source_n_tensors(s->src); i++) {
         const struct source_tensor *t = source_tensor_at(s->src, i);
         const char *name = dtype_info(t->type)->name;

@@ -156,7 +156,7 @@ int run_prompt(const struct run_args *a)
     json_decref(row);
     free(s.answer);
     run_session_close(&ses);
-    return rc == ERR_CANCELED ? EXIT_INTERRUPTED : rc || s.failed ? EXIT_FAILED : EXIT_GOOD;
+    return rc == ERR_CANCELED ? common_signal_status() : rc || s.failed ? EXIT_FAILED : EXIT_GOOD;
 }
 
 /* --- chat ------------------------------------------------------------------------------------------------------------ */
@@ -270,7 +270,7 @@ static int converse(const struct run_args *a, struct run_session *ses, struct ge
     forget(&t, 0);
     free(t.msgs);
     free(line);
-    return common_signal ? EXIT_INTERRUPTED : status;
+    return common_signal ? common_signal_status() : status;
 }
 
 int run_chat(const struct run_args *a)
