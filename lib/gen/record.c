@@ -147,11 +147,12 @@ int record_read(struct record_key *k, const char *text, size_t len, struct err *
 {
     const json_t *line, *index, *id;
     const char *finish;
-    json_t *r;
-    int rc = json_parse(&r, text, len, "record", e);
+    json_error_t why;
+    json_t *r = json_loadb(text, len, JSON_ALLOW_NUL, &why); /* texts may hold any character */
+    int rc = 0;
 
-    if (rc)
-        return rc;
+    if (!r)
+        return err_set(e, ERR_FORMAT, "no record of infer-run: column %d: %s", why.column, why.text);
     line = json_object_get(r, "line");
     index = json_object_get(r, "index");
     id = json_object_get(r, "id");

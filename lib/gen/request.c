@@ -261,6 +261,14 @@ static int prompt_json(struct gen_request *r, const struct gen_prompting *how, c
     return rc;
 }
 
+/* NULL for what is no string, or holds U+0000. */
+static const char *plain_string(const json_t *v)
+{
+    const char *s = json_string_value(v);
+
+    return s && strlen(s) == json_string_length(v) ? s : NULL;
+}
+
 static int prompt_messages(struct gen_request *r, const struct gen_prompting *how, const json_t *v, struct err *e)
 {
     size_t n = json_array_size(v);
@@ -277,10 +285,10 @@ static int prompt_messages(struct gen_request *r, const struct gen_prompting *ho
     for (size_t i = 0; !rc && i < n; i++) {
         const json_t *one = json_array_get(v, i);
 
-        m[i].role = json_string_value(json_object_get(one, "role"));
-        m[i].content = json_string_value(json_object_get(one, "content"));
+        m[i].role = plain_string(json_object_get(one, "role"));
+        m[i].content = plain_string(json_object_get(one, "content"));
         if (!m[i].role || !m[i].content || json_object_size(one) != 2)
-            rc = bad_value("messages", one, "an object with the strings role and content", e);
+            rc = bad_value("messages", one, "an object with the strings role and content (without U+0000)", e);
     }
     if (!rc) {
         rc = chat_encode(how->chat, how->tok, m, n, true, &r->prompt, e);
@@ -364,15 +372,17 @@ static int member(struct gen_request *r, const struct gen_prompting *how, struct
     return err_set(e, ERR_INVAL, "%.60s: unknown field", key);
 }
 
-/* json_parse, with messages that do not speak of line 1 of the line. */
-static int parse_object(json_t **object, const char *text, size_t len, struct err *e)
+/* Like json_parse, but strings may hold U+0000, and messages name no line: the whole text is one. */
+static int parse_line(json_t **object, const char *text, size_t len, struct err *e)
 {
-    static const char head[] = "JSON: line 1, ", want[] = "JSON: ";
-    int rc = json_parse(object, text, len, "JSON", e);
+    json_error_t why;
 
-    if (rc && e && !strncmp(e->msg, head, sizeof head - 1))
-        memmove(e->msg + sizeof want - 1, e->msg + sizeof head - 1, strlen(e->msg + sizeof head - 1) + 1);
-    return rc;
+    *object = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+    if (*object)
+        return 0;
+    if (json_error_code(&why) == json_error_out_of_memory)
+        return err_set(e, ERR_NOMEM, "JSON line of %zu bytes", len);
+    return err_set(e, ERR_FORMAT, "JSON: column %d: %s", why.column, why.text);
 }
 
 int gen_request_json(struct gen_request *r, const struct gen_prompting *how, uint64_t line, const char *text, size_t len,
@@ -384,7 +394,7 @@ int gen_request_json(struct gen_request *r, const struct gen_prompting *how, uin
     int rc = begin(r, how, line, e), first = 0;
 
     if (!rc)
-        rc = parse_object(&object, text, len, e);
+        rc = parse_line(&object, text, len, e);
     if (rc)
         return rc;
     if (!json_is_object(object))
