@@ -39,12 +39,12 @@ def corpus():
 def texts():
     """Lines of the torture text, long ones cut, and a few that only whole texts show."""
     rng = random.Random(5)
-    special = ["<|im_start|>", "<|endoftext|>", "<start_of_turn>", "</s>", "<tool>", "<tag>"]
+    special = ["<|im_start|>", "<start_of_turn>", "</s>", "<tool>", "<tag>"]
     lines = oracle.torture(special).split("\n")
-    head, tail = lines[:150], lines[150:]
+    head, tail = lines[:118], lines[118:]
     out = ["", " ", "\n\n\n", "a\n\n \n\tb  \n", "  two  spaces  ", "x" + " " * 40 + "y" + "\n" * 35 + "z" + "\t" * 5,
            "a \u3000<left> b", " <right> \n x<right>", "zword zwords szword zword. _zword \u00e9zword", "cafe\u0301\u0301 e\u0301"]
-    out += [l if len(l) < 100 else l[:50] for l in head if l] + [l[:40] for l in rng.sample(tail, 16) if l]
+    out += [l if len(l) < 80 else l[:40] for l in head if l] + [l[:40] for l in rng.sample(tail, 12) if l]
     return list(dict.fromkeys(out))
 
 
@@ -152,7 +152,7 @@ def main():
         spec["model"]["ignore_merges"] = c.get("ignore_merges", False)
         spec["added_tokens"] += c.get("added", [])
         spec.update({k: c[k] for k in ("normalizer", "pre_tokenizer", "decoder")})
-        c["ids"], c["plain_ids"] = encode_all(spec, lines[:60] if "metaspace" in c["name"] else lines)
+        c["ids"], c["plain_ids"] = encode_all(spec, lines[:45] if "metaspace" in c["name"] else lines)
     (out / "cases.json").write_text(
         '{"texts": ' + dump(lines) + ',\n"cases": [\n' + ",\n".join(dump(c) for c in cases) + "\n]}\n")
     for f in sorted(out.iterdir()):
