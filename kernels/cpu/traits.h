@@ -4,8 +4,7 @@
 #define SLUICE_KERNELS_CPU_TRAITS_H
 
 #include "kernels/blocks.h"
-
-#define INLINE static inline __attribute__((always_inline))
+#include "kernels/cpu/inline.h"
 
 INLINE unsigned type_unit_cols(enum dtype type)
 {

@@ -9,8 +9,8 @@
 
 #include "kernels/cpu/avx512/math.h"
 #include "kernels/cpu/avx512/nn.h"
+#include "kernels/cpu/inline.h"
 
-#define INLINE static inline __attribute__((always_inline))
 #define PREFETCH_ROWS 4u /* tiles of fewer rows read in order with so little work that the hardware's prefetcher does better */
 
 void kv_store_avx512(const struct attn_args *a, uint32_t kvh, uint32_t pos, const float *k, const float *v)
@@ -70,34 +70,34 @@ INLINE void score_block(const unsigned char *const *keys, const unsigned char *c
 {
     __m512 s[ATTN_TILE][4];
 
-#pragma GCC unroll 6
+UNROLL(6)
     for (uint32_t r = 0; r < n_rows; r++)
-#pragma GCC unroll 4
+UNROLL(4)
         for (uint32_t g = 0; g < n_groups; g++)
             s[r][g] = _mm512_setzero_ps();
     for (size_t d = 0; d < hd; d += 2)
-#pragma GCC unroll 2
+UNROLL(2)
         for (uint32_t half = 0; half < 2; half++, q += ATTN_TILE) {
             __m512 k[4];
 
-#pragma GCC unroll 4
+UNROLL(4)
             for (uint32_t g = 0; g < n_groups; g++) {
                 k[g] = load_key(keys[g], d, half, bf16);
                 if (ahead && n_rows >= PREFETCH_ROWS && !(bf16 && half))
                     _mm_prefetch(ahead[g] + key_offset(d, half, bf16), _MM_HINT_T0);
             }
-#pragma GCC unroll 6
+UNROLL(6)
             for (uint32_t r = 0; r < n_rows; r++) {
                 const __m512 x = _mm512_set1_ps(q[r]);
 
-#pragma GCC unroll 4
+UNROLL(4)
                 for (uint32_t g = 0; g < n_groups; g++)
                     s[r][g] = _mm512_fmadd_ps(x, k[g], s[r][g]);
             }
         }
-#pragma GCC unroll 6
+UNROLL(6)
     for (uint32_t r = 0; r < n_rows; r++)
-#pragma GCC unroll 4
+UNROLL(4)
         for (uint32_t g = 0; g < n_groups; g++)
             _mm512_store_ps(p + (size_t)r * ATTN_CHUNK + g * KV_GROUP, s[r][g]);
 }
@@ -222,23 +222,23 @@ INLINE void value_span(const struct attn_chunk *c, const struct attn_tile *t, co
         const unsigned char *group = c->keys[g] + c->to_values;
         const unsigned char *ahead = next < ATTN_GROUPS && c->keys[next] ? c->keys[next] + c->to_values : group;
 
-#pragma GCC unroll 2
+UNROLL(2)
         for (uint32_t half = 0; half < 2; half++) {
             const uint32_t at = i + half, slot = at % KV_GROUP;
             __m512 v[8];
 
-#pragma GCC unroll 8
+UNROLL(8)
             for (uint32_t j = 0; j < n_vecs; j++) {
                 v[j] = load_value(group, slot, half, hd, d0 + 16 * j, bf16);
                 if (!ragged && n_rows >= PREFETCH_ROWS && !(bf16 && half))
                     _mm_prefetch(ahead + value_offset(slot, hd, d0 + 16 * j, bf16), _MM_HINT_T0);
             }
-#pragma GCC unroll 6
+UNROLL(6)
             for (uint32_t r = 0; r < n_rows; r++) {
                 const __m512 w = _mm512_set1_ps(t->p[(size_t)r * ATTN_CHUNK + at]);
                 const __mmask16 m = at >= x->lo[r] && at < x->hi[r] ? 0xffff : 0;
 
-#pragma GCC unroll 8
+UNROLL(8)
                 for (uint32_t j = 0; j < n_vecs; j++)
                     o[r][j] = ragged ? _mm512_mask3_fmadd_ps(w, v[j], o[r][j], m) : _mm512_fmadd_ps(w, v[j], o[r][j]);
             }
@@ -252,20 +252,20 @@ INLINE void value_block(const struct attn_chunk *c, const struct attn_tile *t, c
 {
     __m512 o[ATTN_TILE][8];
 
-#pragma GCC unroll 6
+UNROLL(6)
     for (uint32_t r = 0; r < n_rows; r++)
-#pragma GCC unroll 8
+UNROLL(8)
         for (uint32_t j = 0; j < n_vecs; j++)
             o[r][j] = _mm512_setzero_ps();
     value_span(c, t, x, x->any_lo, x->all_lo, hd, d0, o, n_rows, n_vecs, true, bf16);
     value_span(c, t, x, x->all_lo, x->all_hi, hd, d0, o, n_rows, n_vecs, false, bf16);
     value_span(c, t, x, x->all_hi, x->any_hi, hd, d0, o, n_rows, n_vecs, true, bf16);
-#pragma GCC unroll 6
+UNROLL(6)
     for (uint32_t r = 0; r < n_rows; r++) {
         const __m512 old = _mm512_set1_ps(x->old[r]), new = _mm512_set1_ps(x->new[r]);
         const __mmask16 m = x->lo[r] < x->hi[r] ? 0xffff : 0;
 
-#pragma GCC unroll 8
+UNROLL(8)
         for (uint32_t j = 0; j < n_vecs; j++) {
             float *to = t->o + r * hd + d0 + 16 * j;
 
