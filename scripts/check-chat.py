@@ -290,7 +290,8 @@ TEMPLATES = {
 }
 
 
-SLIM_OUT = (0, 3, 4, 8, 9, 11, 12, 13)  # conversations that the committed file leaves out
+# Which conversations the committed file has: these for all, others where they matter.
+SLIM = {1: "", 2: "", 5: "qwen3|deepseek|llama2", 6: "qwen3|deepseek", 7: "qwen|llama3.1", 10: "deepseek|chatml|mistral-v7|llama3$"}
 
 
 def chat(*turns):
@@ -332,7 +333,7 @@ def make_cases(name, template, bos, eos, encode, slim=False):
     out = []
     for i, messages in enumerate(CHATS):
         for generate in (True, False):
-            if slim and (i in SLIM_OUT or (not generate and i != 1)):
+            if slim and (i not in SLIM or not re.search(SLIM[i], name) or (not generate and i != 1)):
                 continue
             text = render(template, bos, eos, messages, generate)
             case = {"chat": i, "generate": generate, "text": text}

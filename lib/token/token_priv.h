@@ -192,6 +192,9 @@ int nfc_normalize(const char *s, size_t n, char **out, size_t *out_len, struct e
 /* True when s[0..n) consists of characters that are certainly in form C, in any order. */
 bool nfc_is_plain(const char *s, size_t n);
 
+/* Makes t an empty tokenizer, which tokenizer_close takes (it must be from malloc). */
+void token_init(struct tokenizer *t);
+
 /* Loaders fill an empty tokenizer; the caller frees it on failure. */
 int token_load_gguf(struct tokenizer *t, struct source *s, const char *pre, struct err *e);
 int token_load_hf(struct tokenizer *t, struct source *s, const char *pre, struct err *e);

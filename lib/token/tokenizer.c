@@ -7,16 +7,22 @@
 
 /* --- opening and asking ---------------------------------------------------------------------------------------- */
 
+void token_init(struct tokenizer *t)
+{
+    memset(t, 0, sizeof *t);
+    t->bos = t->eos = t->unk = -1;
+    memset(t->byte_id, 0xff, sizeof t->byte_id);
+}
+
 int tokenizer_open(struct tokenizer **out, struct source *s, const char *pre_tokenizer, struct err *e)
 {
-    struct tokenizer *t = calloc(1, sizeof *t);
+    struct tokenizer *t = malloc(sizeof *t);
     int rc;
 
     *out = NULL;
     if (!t)
         return err_set(e, ERR_NOMEM, "tokenizer");
-    t->bos = t->eos = t->unk = -1;
-    memset(t->byte_id, 0xff, sizeof t->byte_id);
+    token_init(t);
     if (pre_tokenizer && !pretok_find(pre_tokenizer)) {
         rc = err_set(e, ERR_UNSUPPORTED, "unknown pre-tokenizer \"%.60s\": see --help for the names", pre_tokenizer);
         goto fail;
