@@ -94,12 +94,12 @@ void common_verbose(const struct common *c, const char *fmt, ...) __attribute__(
 /* The same for a library error; returns EXIT_FAILED. */
 int common_fail(const struct common *c, const struct err *e);
 
-/* To be called last: flushes stdout and turns a failed write into EXIT_FAILED with a message (none for a closed pipe).
- * Frees c. Returns the process's exit status. */
+/* To be called last: frees c and returns the process's exit status. */
 int common_exit(struct common *c, int status);
 
-/* Signals: SIGINT and SIGTERM set common_signal (a second one ends the process); SIGPIPE is ignored, writes return EPIPE.
- * Also makes sure that descriptors 0 to 2 are open, so that no file of ours takes their place. */
+/* To be called first. Signals: SIGINT and SIGTERM set common_signal (a second one ends the process); after SIGPIPE writes
+ * return EPIPE. Descriptors 0 to 2 are made open, so that no file of ours takes their place. At exit stdout is flushed; a
+ * failed write is a message (not for a closed pipe) and exit status EXIT_FAILED. */
 extern volatile sig_atomic_t common_signal;
 void common_signals(void);
 /* Exit status of a program that stopped because of a signal: 128 + its number (130 for SIGINT). */

@@ -14,6 +14,7 @@
 #define KV_DEFAULT_BYTES ((size_t)1 << 30)
 
 volatile sig_atomic_t common_signal;
+static volatile sig_atomic_t pipe_closed;
 
 static void print_version(FILE *f, struct argp_state *state);
 
@@ -100,17 +101,21 @@ int common_fail(const struct common *c, const struct err *e)
 
 int common_exit(struct common *c, int status)
 {
+    common_fini(c);
+    return status;
+}
+
+/* At exit, --help and --version included: what was printed must have got to where it goes. */
+static void check_stdout(void)
+{
     bool bad = ferror(stdout);
 
     errno = 0;
-    if (fflush(stdout) || bad) {
-        if (errno != EPIPE)
-            fprintf(stderr, "%s: standard output: %s\n", c->tool, errno ? strerror(errno) : "write failed");
-        if (status == EXIT_GOOD || status == EXIT_MISSED)
-            status = EXIT_FAILED;
-    }
-    common_fini(c);
-    return status;
+    if (!fflush(stdout) && !bad)
+        return;
+    if (!pipe_closed)
+        fprintf(stderr, "%s: standard output: %s\n", program_invocation_short_name, errno ? strerror(errno) : "write failed");
+    _exit(EXIT_FAILED);
 }
 
 static void on_signal(int sig)
@@ -118,16 +123,26 @@ static void on_signal(int sig)
     common_signal = sig;
 }
 
+static void on_pipe(int sig)
+{
+    (void)sig;
+    pipe_closed = 1; /* the write returns EPIPE */
+}
+
 void common_signals(void)
 {
+    static bool registered;
     struct sigaction sa;
 
     for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd) /* still fails when used */
             _exit(EXIT_FAILED);
+    if (!registered)
+        registered = !atexit(check_stdout);
     memset(&sa, 0, sizeof sa);
     sigemptyset(&sa.sa_mask);
-    sa.sa_handler = SIG_IGN;
+    sa.sa_handler = on_pipe;
+    sa.sa_flags = SA_RESTART;
     sigaction(SIGPIPE, &sa, NULL);
     sa.sa_handler = on_signal;
     sa.sa_flags = (int)SA_RESETHAND; /* no SA_RESTART: a blocked read must return */

@@ -24,7 +24,7 @@ static const struct argp_option options[] = {
     { 0, 0, 0, 0, "Batches:", 20 },
     { "batch", 'b', "N", 0, "Sequences at once (default: 16)", 20 },
     { "chunk", KEY_CHUNK, "TOKENS", 0, "Prompt tokens computed at once (default: 512)", 20 },
-    { "format", KEY_FORMAT, "text|jsonl", 0, "Format of the prompts (default: jsonl for *.jsonl, else text)", 20 },
+    { "format", KEY_FORMAT, "text|jsonl", 0, "Format of the prompts (default: jsonl for *.jsonl, or when the first line is an object with prompt or messages)", 20 },
     { "resume", KEY_RESUME, "FILE", 0, "Write to FILE, going on after the records that it holds", 20 },
     { "unordered", KEY_UNORDERED, 0, 0, "Write records as they are finished", 20 },
     { "token-ids", KEY_TOKEN_IDS, 0, 0, "Put token_ids into records", 20 },
@@ -200,7 +200,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_FORMAT:
         if (strcmp(arg, "text") && strcmp(arg, "jsonl"))
             common_bad_value(&a->common, state, "--format", arg, "not text or jsonl");
-        a->jsonl = !strcmp(arg, "jsonl");
+        a->format = strcmp(arg, "jsonl") ? JOB_TEXT : JOB_JSONL;
         break;
     case KEY_RESUME: a->resume = arg; break;
     case KEY_UNORDERED: a->unordered = true; break;
@@ -231,7 +231,6 @@ void run_args_parse(struct run_args *a, int argc, char **argv)
     struct argp argp = { options, parse, args_doc, doc, NULL, NULL, NULL };
 
     memset(a, 0, sizeof *a);
-    a->jsonl = -1;
     a->batch = 16;
     gen_params_init(&a->params);
     argp.children = common_init(&a->common, "infer-run", COMMON_ENGINE | COMMON_OUTPUT | COMMON_SEED | COMMON_JSON);

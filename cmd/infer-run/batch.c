@@ -4,7 +4,6 @@
 
 #include "cmd/infer-run/run.h"
 #include "lib/core/clock.h"
-#include "lib/gen/job.h"
 
 #define PROBLEMS_SHOWN 20u
 
@@ -59,11 +58,13 @@ static void on_problem(void *arg, uint64_t line, const char *message)
     common_error(&w->a->common, "%s:%llu: %s", input_name(w->a), (unsigned long long)line, message);
 }
 
-static bool is_jsonl(const struct run_args *a)
+static enum job_format format_of(const struct run_args *a)
 {
     const char *dot = a->input ? strrchr(a->input, '.') : NULL;
 
-    return a->jsonl >= 0 ? a->jsonl : dot && (!strcmp(dot, ".jsonl") || !strcmp(dot, ".ndjson"));
+    if (a->format == JOB_AUTO && dot && (!strcmp(dot, ".jsonl") || !strcmp(dot, ".ndjson")))
+        return JOB_JSONL;
+    return a->format;
 }
 
 static void say_what_was_kept(const struct run_args *a, const struct sink *out)
@@ -108,13 +109,6 @@ static int conclude(const struct run_args *a, const struct sink *out, const stru
     return rc || js->done.failed ? EXIT_FAILED : EXIT_GOOD;
 }
 
-/* A JSON line read as text would be a mistake that nobody notices. */
-static void warn_of_json(const struct run_args *a)
-{
-    if (a->jsonl < 0 && !is_jsonl(a) && (!a->input || !strcmp(a->input, "-")))
-        common_verbose(&a->common, "standard input is read as text, one prompt a line; --format jsonl reads objects");
-}
-
 static int run(const struct run_args *a, struct run_session *s, struct input *in, struct sink *out)
 {
     struct watcher w = { .a = a, .begin_ms = clock_ms() };
@@ -122,7 +116,7 @@ static int run(const struct run_args *a, struct run_session *s, struct input *in
     const struct record_opts record = { s->rt.tok, a->token_ids, a->no_timings, row };
     const struct job_opts o = {
         .engine = s->rt.engine, .pool = s->rt.pool, .how = &s->how, .record = &record,
-        .gen = { a->batch, a->chunk_tokens }, .jsonl = is_jsonl(a), .interrupted = &common_signal,
+        .gen = { a->batch, a->chunk_tokens }, .format = format_of(a), .interrupted = &common_signal,
         .hooks = { on_progress, on_problem, &w },
     };
     struct job_stats js = { .seconds = 0 };
@@ -130,7 +124,7 @@ static int run(const struct run_args *a, struct run_session *s, struct input *in
     int rc;
 
     progress_init(&w.progress, &a->common);
-    warn_of_json(a);
+    w.progress.on = w.progress.on && !(sink_journal(out) == NULL && isatty(STDOUT_FILENO)); /* records show progress */
     say_what_was_kept(a, out);
     rc = job_run(&o, in, out, &js, &e);
     progress_clear(&w.progress);

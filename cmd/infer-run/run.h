@@ -3,7 +3,7 @@
 #define SLUICE_CMD_INFER_RUN_RUN_H
 
 #include "cmd/common.h"
-#include "lib/gen/request.h"
+#include "lib/gen/job.h"
 
 enum run_mode {
     RUN_BATCH, RUN_PROMPT, RUN_CHAT, RUN_DESCRIBE, RUN_TOKENIZE, RUN_DETOKENIZE, RUN_ARCHS, RUN_FORMATS, RUN_TEMPLATES
@@ -16,7 +16,7 @@ struct run_args {
     const char *input;         /* prompts, or the file of --tokenize and --detokenize; NULL: standard input */
     const char *prompt;        /* -p */
     const char *resume, *template_name, *pre_tokenizer, *system;
-    int jsonl;                 /* --format: -1 by extension, 0 text, 1 jsonl */
+    enum job_format format;    /* JOB_AUTO: not given */
     uint32_t batch, chunk_tokens;
     bool special, no_special, instruct, unordered, token_ids, no_timings, max_tokens_given;
     struct gen_params params;  /* what lines and prompts do not say themselves */

@@ -31,6 +31,7 @@ struct job {
     struct ticket *tickets;
     uint32_t n_tickets, cap_tickets;
     struct job_progress p;
+    enum job_format format;
     bool eof;
 };
 
@@ -163,15 +164,27 @@ static int submit(struct job *j, struct gen_request *r, struct err *e)
     return gen_submit(j->gen, r, e);
 }
 
+static enum job_format guess_format(const char *text, size_t len)
+{
+    json_t *o = json_loadb(text, len, JSON_ALLOW_NUL, NULL);
+    bool is = json_object_get(o, "prompt") || json_object_get(o, "messages");
+
+    json_decref(o);
+    return is ? JOB_JSONL : JOB_TEXT;
+}
+
 static int take_line(struct job *j, uint64_t line, const char *text, size_t len, struct err *e)
 {
-    const bool jsonl = j->o->jsonl;
     struct gen_request r;
     struct err why;
+    bool jsonl;
     int rc;
 
-    if (!len || (jsonl && strspn(text, " \t\r") == len))
+    if (!len || (j->format != JOB_TEXT && strspn(text, " \t\r") == len))
         return 0;
+    if (j->format == JOB_AUTO)
+        j->format = guess_format(text, len);
+    jsonl = j->format == JOB_JSONL;
     rc = jsonl ? gen_request_json(&r, j->o->how, line, text, len, &why)
                : gen_request_text(&r, j->o->how, line, text, len, &why);
     if (jsonl && r.id && !(json_is_integer(r.id) && json_integer_value(r.id) == (json_int_t)line)) {
@@ -241,7 +254,7 @@ static void report(struct job *j)
 
 int job_run(const struct job_opts *o, struct input *in, struct sink *out, struct job_stats *stats, struct err *e)
 {
-    struct job j = { .o = o, .in = in, .out = out };
+    struct job j = { .o = o, .in = in, .out = out, .format = o->format };
     const struct gen_hooks hooks = { NULL, on_done, &j };
     struct sink_stats kept;
     double begin = clock_ms();

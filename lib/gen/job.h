@@ -25,13 +25,17 @@ struct job_hooks {
     void *arg;
 };
 
+/* One text prompt a line, or one JSON object a line; JOB_AUTO is JSON when the first line is an object with prompt or
+ * messages. */
+enum job_format { JOB_AUTO, JOB_TEXT, JOB_JSONL };
+
 struct job_opts {
     struct engine *engine;
     struct pool *pool;
     const struct gen_prompting *how;
     const struct record_opts *record;
     struct gen_opts gen;
-    bool jsonl;               /* else one text prompt a line; blank lines are skipped in both */
+    enum job_format format;   /* blank lines are skipped in all */
     const volatile sig_atomic_t *interrupted; /* not 0: stop; may be NULL */
     struct job_hooks hooks;
 };

@@ -13,6 +13,9 @@ infer-run -m "$m" -p hello -n 4 >&-; echo "exit $?"
 infer-run -m "$m" -n 2 in.txt <&- | wc -l
 infer-run -m "$m" - <&- 2>&1; echo "exit $?"
 for i in $(seq 2000); do echo hello; done > many.txt
-infer-run -m "$m" many.txt | true; echo "exit ${PIPESTATUS[0]}"
-infer-run -m "$m" -p hello -n 250 --ignore-eos | true; echo "exit ${PIPESTATUS[0]}"
+late() { sleep 0.3; exec infer-run "$@"; } # when the reader has gone
+late -m "$m" many.txt | true; echo "exit ${PIPESTATUS[0]}"
+late -m "$m" -p hello -n 250 --ignore-eos | true; echo "exit ${PIPESTATUS[0]}"
 [ -c /dev/full ] && ls
+infer-run --help > /dev/full; echo "exit $?"
+late -m "$m" --describe | true; echo "exit ${PIPESTATUS[0]}"
