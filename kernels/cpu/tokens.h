@@ -77,4 +77,14 @@ INLINE uint32_t tokens_block(uint32_t left, uint32_t max)
     return (left + blocks - 1) / blocks;
 }
 
+/* The largest power of two up to left and max. */
+INLINE uint32_t tokens_power(uint32_t left, uint32_t max, unsigned *log)
+{
+    uint32_t n = 1;
+
+    for (*log = 0; 2 * n <= max && 2 * n <= left; n *= 2)
+        ++*log;
+    return n;
+}
+
 #endif

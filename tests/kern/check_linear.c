@@ -427,10 +427,10 @@ static void call_linear(void *arg)
 static void bench_type(struct checker *c, enum dtype type, enum act_kind kind)
 {
     static const uint32_t shapes[][2] = { { 576, 576 }, { 1536, 576 }, { 1536, 1536 }, { 8960, 1536 } };
-    static const uint32_t tokens[] = { 1, 4, 16, 512 };
+    static const uint32_t tokens[] = { 1, 2, 4, 8, 16, 512 };
 
     for (unsigned i = 0; i < 4; i++)
-        for (unsigned k = 0; k < 4; k++) {
+        for (unsigned k = 0; k < 6; k++) {
             const uint32_t block = dtype_info((uint32_t)type)->block;
             const uint32_t n_cols = shapes[i][1] / block * block;
             struct problem p;

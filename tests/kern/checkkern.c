@@ -115,8 +115,7 @@ void guard_free(void *p, size_t bytes)
 
 /* --- timing ----------------------------------------------------------------------------------------------------------- */
 
-/* Processor time, so that a shared machine disturbs less. */
-static double cpu_seconds(void)
+double cpu_seconds(void)
 {
     struct timespec t;
 

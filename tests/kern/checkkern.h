@@ -51,6 +51,9 @@ void guard_free(void *p, size_t bytes);
 
 /* --- timing ----------------------------------------------------------------------------------------------------------- */
 
+/* Processor time of this thread: a shared machine disturbs it less than the clock. */
+double cpu_seconds(void);
+
 /* Best processor seconds per call of fn(arg), of this thread, over several runs of a millisecond or more. */
 double bench_seconds(void (*fn)(void *arg), void *arg);
 

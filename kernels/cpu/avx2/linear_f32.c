@@ -6,7 +6,7 @@
 
 #if defined(__x86_64__)
 
-#define F32_TOKENS    6u  /* tokens in one register block */
+#define F32_TOKENS    4u  /* tokens in a register block, or 2, 1 */
 #define DIRECT_TOKENS 12u /* halves are converted as they are read up to so many tokens, once into scratch beyond */
 
 /* Columns c and c + 1 of the 16 rows of a tile: v[column][half]. */
@@ -52,7 +52,7 @@ INLINE void core(enum dtype type, unsigned T, const unsigned char *tile, uint32_
     __m256 a[2 * F32_TOKENS];
     uint32_t c;
 
-#pragma GCC unroll 12
+#pragma GCC unroll 8
     for (unsigned i = 0; i < 2 * T; i++)
         a[i] = _mm256_setzero_ps();
     for (c = 0; c + 1 < n_cols; c += 2) {
@@ -61,7 +61,7 @@ INLINE void core(enum dtype type, unsigned T, const unsigned char *tile, uint32_
         load_columns(type, tile, c, v);
 #pragma GCC unroll 2
         for (unsigned k = 0; k < 2; k++)
-#pragma GCC unroll 6
+#pragma GCC unroll 4
             for (unsigned t = 0; t < T; t++) {
                 const __m256 xv = _mm256_set1_ps(x[t * ldx + c + k]);
 
@@ -73,11 +73,11 @@ INLINE void core(enum dtype type, unsigned T, const unsigned char *tile, uint32_
         __m256 v[2];
 
         load_column(type, tile, c, v);
-#pragma GCC unroll 12
+#pragma GCC unroll 8
         for (unsigned i = 0; i < 2 * T; i++)
             a[i] = _mm256_fmadd_ps(v[i % 2], _mm256_set1_ps(x[i / 2 * ldx + c]), a[i]);
     }
-#pragma GCC unroll 12
+#pragma GCC unroll 8
     for (unsigned i = 0; i < 2 * T; i++)
         out[i] = a[i];
 }
@@ -89,14 +89,15 @@ typedef void (*core_fn)(const unsigned char *tile, uint32_t n_cols, const float 
     {                                                                                                                 \
         core(DT_##type, T, tile, n_cols, x, ldx, a);                                                                  \
     }
-#define CORES(type) CORE(type, 1) CORE(type, 2) CORE(type, 3) CORE(type, 4) CORE(type, 5) CORE(type, 6)
-#define NAMES(type) { core_##type##_1, core_##type##_2, core_##type##_3, core_##type##_4, core_##type##_5, core_##type##_6 }
+#define CORES(type) CORE(type, 1) CORE(type, 2) CORE(type, 4)
+#define NAMES(type) { core_##type##_1, core_##type##_2, core_##type##_4 }
 
 CORES(F32)
 CORES(F16)
 CORES(BF16)
 
-static const core_fn cores[3][F32_TOKENS] = { NAMES(F32), NAMES(F16), NAMES(BF16) };
+/* [type][log2 T] */
+static const core_fn cores[3][3] = { NAMES(F32), NAMES(F16), NAMES(BF16) };
 
 /* --- weights as an F32 tile ------------------------------------------------------------------------------------------- */
 
@@ -205,9 +206,10 @@ void linear_f32_avx2(const struct wmat *w, uint32_t tile0, uint32_t tile1, const
         }
         for (t = 0; t < x->n_tokens; t += T) {
             __m256 a[2 * F32_TOKENS];
+            unsigned log_T;
 
-            T = tokens_block(x->n_tokens - t, F32_TOKENS);
-            cores[kind][T - 1](src, w->n_cols, x->f + (size_t)t * x->ld, x->ld, a);
+            T = tokens_power(x->n_tokens - t, F32_TOKENS, &log_T);
+            cores[kind][log_T](src, w->n_cols, x->f + (size_t)t * x->ld, x->ld, a);
             for (uint32_t i = 0; i < T; i++)
                 put_tile(w, tile, mode, y + (t + i) * ldy, a + 2 * i);
         }

@@ -6,7 +6,8 @@
 
 #if defined(__x86_64__)
 
-#define F32_TOKENS    8u  /* tokens in one register block of two tiles */
+#define NT            2u  /* tiles in a register block; a tile left alone at the end is taken twice */
+#define F32_TOKENS    8u  /* tokens in a register block, or 4, 2, 1 */
 #define DIRECT_TOKENS 16u /* halves are converted as they are read up to so many tokens, once into scratch beyond */
 
 /* Two columns, c and c + 1, of the 16 rows of a tile. */
@@ -39,20 +40,20 @@ INLINE __m512 load_column(enum dtype type, const unsigned char *tile, size_t c)
     return v[0];
 }
 
-INLINE void core(enum dtype type, unsigned nt, unsigned T, const unsigned char *tiles, size_t tile_bytes, uint32_t n_cols,
-                 const float *x, size_t ldx, __m512 *out)
+INLINE void core(enum dtype type, unsigned T, const unsigned char *tiles, size_t tile_bytes, uint32_t n_cols, const float *x,
+                 size_t ldx, __m512 *out)
 {
-    __m512 a[2 * F32_TOKENS];
+    __m512 a[NT * F32_TOKENS];
     uint32_t c;
 
 #pragma GCC unroll 16
-    for (unsigned i = 0; i < nt * T; i++)
+    for (unsigned i = 0; i < NT * T; i++)
         a[i] = _mm512_setzero_ps();
     for (c = 0; c + 1 < n_cols; c += 2) {
-        __m512 v[2][2];
+        __m512 v[NT][2];
 
 #pragma GCC unroll 2
-        for (unsigned n = 0; n < nt; n++)
+        for (unsigned n = 0; n < NT; n++)
             load_columns(type, tiles + n * tile_bytes, c, v[n]);
 #pragma GCC unroll 2
         for (unsigned k = 0; k < 2; k++)
@@ -61,49 +62,40 @@ INLINE void core(enum dtype type, unsigned nt, unsigned T, const unsigned char *
                 const __m512 xv = _mm512_set1_ps(x[t * ldx + c + k]);
 
 #pragma GCC unroll 2
-                for (unsigned n = 0; n < nt; n++)
-                    a[t * nt + n] = _mm512_fmadd_ps(v[n][k], xv, a[t * nt + n]);
+                for (unsigned n = 0; n < NT; n++)
+                    a[t * NT + n] = _mm512_fmadd_ps(v[n][k], xv, a[t * NT + n]);
             }
     }
     if (c < n_cols)
-        for (unsigned n = 0; n < nt; n++) {
+        for (unsigned n = 0; n < NT; n++) {
             const __m512 v = load_column(type, tiles + n * tile_bytes, c);
 
 #pragma GCC unroll 8
             for (unsigned t = 0; t < T; t++)
-                a[t * nt + n] = _mm512_fmadd_ps(v, _mm512_set1_ps(x[t * ldx + c]), a[t * nt + n]);
+                a[t * NT + n] = _mm512_fmadd_ps(v, _mm512_set1_ps(x[t * ldx + c]), a[t * NT + n]);
         }
 #pragma GCC unroll 16
-    for (unsigned i = 0; i < nt * T; i++)
+    for (unsigned i = 0; i < NT * T; i++)
         out[i] = a[i];
 }
 
 typedef void (*core_fn)(const unsigned char *tiles, size_t tile_bytes, uint32_t n_cols, const float *x, size_t ldx, __m512 *a);
 
-#define CORE(type, nt, T)                                                                                             \
-    static void core_##type##_##nt##_##T(const unsigned char *tiles, size_t tile_bytes, uint32_t n_cols, const float *x, \
-                                         size_t ldx, __m512 *a)                                                       \
+#define CORE(type, T)                                                                                                 \
+    static void core_##type##_##T(const unsigned char *tiles, size_t tile_bytes, uint32_t n_cols, const float *x,     \
+                                  size_t ldx, __m512 *a)                                                              \
     {                                                                                                                 \
-        core(DT_##type, nt, T, tiles, tile_bytes, n_cols, x, ldx, a);                                                \
+        core(DT_##type, T, tiles, tile_bytes, n_cols, x, ldx, a);                                                    \
     }
-#define CORES_N(type, nt)                                                                                             \
-    CORE(type, nt, 1) CORE(type, nt, 2) CORE(type, nt, 3) CORE(type, nt, 4)                                           \
-    CORE(type, nt, 5) CORE(type, nt, 6) CORE(type, nt, 7) CORE(type, nt, 8)
-#define NAMES_N(type, nt)                                                                                             \
-    { core_##type##_##nt##_1, core_##type##_##nt##_2, core_##type##_##nt##_3, core_##type##_##nt##_4,                 \
-      core_##type##_##nt##_5, core_##type##_##nt##_6, core_##type##_##nt##_7, core_##type##_##nt##_8 }
+#define CORES(type) CORE(type, 1) CORE(type, 2) CORE(type, 4) CORE(type, 8)
+#define NAMES(type) { core_##type##_1, core_##type##_2, core_##type##_4, core_##type##_8 }
 
-CORES_N(F32, 1)
-CORES_N(F32, 2)
-CORES_N(F16, 1)
-CORES_N(F16, 2)
-CORES_N(BF16, 1)
-CORES_N(BF16, 2)
+CORES(F32)
+CORES(F16)
+CORES(BF16)
 
-/* [type][nt - 1][T - 1] */
-static const core_fn cores[3][2][F32_TOKENS] = { { NAMES_N(F32, 1), NAMES_N(F32, 2) },
-                                                 { NAMES_N(F16, 1), NAMES_N(F16, 2) },
-                                                 { NAMES_N(BF16, 1), NAMES_N(BF16, 2) } };
+/* [type][log2 T] */
+static const core_fn cores[3][4] = { NAMES(F32), NAMES(F16), NAMES(BF16) };
 
 /* --- weights as an F32 tile ------------------------------------------------------------------------------------------- */
 
@@ -198,23 +190,24 @@ void linear_f32_avx512(const struct wmat *w, uint32_t tile0, uint32_t tile1, con
     for (uint32_t tile = tile0; tile < tile1 && x->n_tokens;) {
         const unsigned nt = tile1 - tile > 1 ? 2 : 1;
         const unsigned char *src = w->tiles + (size_t)tile * w->tile_bytes;
-        size_t stride = w->tile_bytes;
+        size_t stride = nt == 2 ? w->tile_bytes : 0;
         uint32_t t, T;
 
         if (!direct) {
             for (unsigned n = 0; n < nt; n++)
-                to_f32(w->type, src + n * stride, w->n_cols, (float *)scratch + 16 * (size_t)w->n_cols * n);
+                to_f32(w->type, src + n * w->tile_bytes, w->n_cols, (float *)scratch + 16 * (size_t)w->n_cols * n);
             src = scratch;
-            stride = 64 * (size_t)w->n_cols;
+            stride = nt == 2 ? 64 * (size_t)w->n_cols : 0;
         }
         for (t = 0; t < x->n_tokens; t += T) {
-            __m512 a[2 * F32_TOKENS];
+            __m512 a[NT * F32_TOKENS];
+            unsigned log_T;
 
-            T = tokens_block(x->n_tokens - t, F32_TOKENS);
-            cores[kind][nt - 1][T - 1](src, stride, w->n_cols, x->f + (size_t)t * x->ld, x->ld, a);
+            T = tokens_power(x->n_tokens - t, F32_TOKENS, &log_T);
+            cores[kind][log_T](src, stride, w->n_cols, x->f + (size_t)t * x->ld, x->ld, a);
             for (uint32_t i = 0; i < T; i++)
                 for (unsigned n = 0; n < nt; n++)
-                    put_tile(w, tile + n, mode, y + (t + i) * ldy, a[i * nt + n]);
+                    put_tile(w, tile + n, mode, y + (t + i) * ldy, a[i * NT + n]);
         }
         tile += nt;
     }

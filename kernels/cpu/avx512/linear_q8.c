@@ -16,12 +16,12 @@ void linear_q8_avx512(const struct wmat *w, uint32_t tile0, uint32_t tile1, cons
     }
     if (x->n_tokens == 0)
         return;
-    gemv = gemv_q8_avx512(w->type, x->n_tokens);
+    gemv = gemv_q8_avx512(w->type);
     tokens_init(&b, x, 0, x->n_tokens, w, scratch);
     for (uint32_t tile = tile0; tile < tile1; tile++) {
         __m512 a[GEMV_TOKENS];
 
-        gemv(w->tiles + (size_t)tile * w->tile_bytes, w->n_cols, &b, a);
+        gemv(x->n_tokens, w->tiles + (size_t)tile * w->tile_bytes, w->n_cols, &b, a);
         for (uint32_t t = 0; t < x->n_tokens; t++)
             put_tile(w, tile, mode, y + t * ldy, a[t]);
     }

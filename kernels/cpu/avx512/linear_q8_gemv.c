@@ -21,12 +21,13 @@ INLINE __m512i dot_quads(const __m512i *v, int n, const int8_t *q, __m512i even)
 }
 
 /* Group g of the unit, whose first column is c0, into the sums a of T tokens. */
-INLINE void gemv_group(enum dtype type, unsigned T, const unsigned char *unit, const struct unit_scales *s, unsigned g,
+INLINE void gemv_group(enum dtype type, uint32_t T, const unsigned char *unit, const struct unit_scales *s, unsigned g,
                        uint32_t c0, const struct tokens *b, __m512 *a)
 {
     const unsigned halves = type_halves(type), code_bytes = 64 * type_bits(type);
     const unsigned char *codes = unit + type_codes_at(type) + (size_t)g * code_bytes;
     const size_t c = c0 + 32 * (size_t)g;
+    __m512 sw[2], mw[2];
     __m512i v[8];
 
 #pragma GCC unroll 8
@@ -34,33 +35,33 @@ INLINE void gemv_group(enum dtype type, unsigned T, const unsigned char *unit, c
         _mm_prefetch((const char *)codes + PREFETCH_BYTES + i, _MM_HINT_T0);
     unpack_codes(type, codes, v);
 #pragma GCC unroll 2
-    for (unsigned h = 0; h < halves; h++) {
-        const size_t p = c / 32 * halves + h;
-        __m512 sw, mw;
+    for (unsigned h = 0; h < halves; h++)
+        group_scale(type, unit, s, g, h, &sw[h], &mw[h]);
+    for (uint32_t t = 0; t < T; t++) {
+        const int8_t *q = b->q + t * b->ldq + c;
+        const size_t p = t * b->ldp + c / 32 * halves;
+        const __m512 dx = _mm512_set1_ps(b->d[t * b->ldd + c / 32]);
+        __m512 sum = a[t];
 
-        group_scale(type, unit, s, g, h, &sw, &mw);
-#pragma GCC unroll 4
-        for (unsigned t = 0; t < T; t++) {
-            const __m512i start =
-                type_minimum(type) ? _mm512_setzero_si512() : _mm512_set1_epi32(b->fold[t * b->ldp + p]);
-            const __m512i dot = dot_quads(v + 4 * h, 8 / (int)halves, b->q + t * b->ldq + c + 16 * h, start);
+#pragma GCC unroll 2
+        for (unsigned h = 0; h < halves; h++) {
+            const __m512i start = type_minimum(type) ? _mm512_setzero_si512() : _mm512_set1_epi32(b->fold[p + h]);
+            const __m512i dot = dot_quads(v + 4 * h, 8 / (int)halves, q + 16 * h, start);
 
-            a[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(sw, _mm512_set1_ps(b->d[t * b->ldd + c / 32])),
-                                   a[t]);
+            sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(sw[h], dx), sum);
             if (type_minimum(type))
-                a[t] = _mm512_fmadd_ps(mw, _mm512_set1_ps(b->sum[t * b->ldp + p]), a[t]);
+                sum = _mm512_fmadd_ps(mw[h], _mm512_set1_ps(b->sum[p + h]), sum);
         }
+        a[t] = sum;
     }
 }
 
-INLINE void gemv(enum dtype type, unsigned T, const unsigned char *tile, uint32_t n_cols, const struct tokens *b, __m512 *out)
+INLINE void gemv(enum dtype type, uint32_t T, const unsigned char *tile, uint32_t n_cols, const struct tokens *b, __m512 *a)
 {
     const unsigned cols = type_unit_cols(type);
     const struct tokens k = *b;
-    __m512 a[GEMV_TOKENS];
 
-#pragma GCC unroll 4
-    for (unsigned t = 0; t < T; t++)
+    for (uint32_t t = 0; t < T; t++)
         a[t] = _mm512_setzero_ps();
     for (uint32_t c = 0; c < n_cols; c += cols) {
         struct unit_scales s;
@@ -70,18 +71,22 @@ INLINE void gemv(enum dtype type, unsigned T, const unsigned char *tile, uint32_
             gemv_group(type, T, tile, &s, g, c, &k, a);
         tile += type_unit_bytes(type);
     }
-#pragma GCC unroll 4
-    for (unsigned t = 0; t < T; t++)
-        out[t] = a[t];
 }
 
-#define GEMV(type, n)                                                                                               \
-    static void gemv_##type##_##n(const unsigned char *tile, uint32_t n_cols, const struct tokens *b, __m512 *a)   \
-    {                                                                                                               \
-        gemv(DT_##type, n, tile, n_cols, b, a);                                                                     \
+/* One token keeps its sums in a register; several have theirs in memory. */
+#define GEMVS(type)                                                                                                  \
+    static void gemv_##type(uint32_t T, const unsigned char *tile, uint32_t n_cols, const struct tokens *b, __m512 *a) \
+    {                                                                                                                \
+        if (T == 1) {                                                                                                \
+            __m512 one;                                                                                              \
+                                                                                                                     \
+            gemv(DT_##type, 1, tile, n_cols, b, &one);                                                               \
+            *a = one;                                                                                                \
+        } else {                                                                                                     \
+            gemv(DT_##type, T, tile, n_cols, b, a);                                                                  \
+        }                                                                                                            \
     }
-#define GEMVS(type) GEMV(type, 1) GEMV(type, 2) GEMV(type, 3) GEMV(type, 4)
-#define ROW(type)   { DT_##type, { gemv_##type##_1, gemv_##type##_2, gemv_##type##_3, gemv_##type##_4 } }
+#define ROW(type) { DT_##type, gemv_##type }
 
 GEMVS(Q4_0)
 GEMVS(Q4_1)
@@ -96,17 +101,17 @@ GEMVS(Q5_K)
 GEMVS(Q6_K)
 GEMVS(IQ4_XS)
 
-gemv_fn gemv_q8_avx512(enum dtype type, unsigned n_tokens)
+gemv_fn gemv_q8_avx512(enum dtype type)
 {
     static const struct {
         enum dtype type;
-        gemv_fn fn[GEMV_TOKENS];
+        gemv_fn fn;
     } table[] = { ROW(Q4_0), ROW(Q4_1), ROW(Q5_0), ROW(Q5_1), ROW(Q8_0), ROW(IQ4_NL),
                   ROW(Q2_K), ROW(Q3_K), ROW(Q4_K), ROW(Q5_K), ROW(Q6_K), ROW(IQ4_XS) };
 
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (table[i].type == type)
-            return table[i].fn[n_tokens - 1];
+            return table[i].fn;
     return NULL;
 }
 
