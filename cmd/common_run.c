@@ -208,18 +208,25 @@ int runtime_open(struct runtime *r, const struct common *c, const struct runtime
                               .no_prefix_cache = o->no_prefix_cache };
     int rc;
 
+    double t0 = clock_ms(), t1, t2;
+
     memset(r, 0, sizeof *r);
     if (!c->model)
         return err_set(e, ERR_INVAL, "no model given: use -m PATH");
     rc = pool_open(&r->pool, c->threads, true, e);
     if (!rc)
         rc = model_open(&r->model, c->model, r->pool, e);
+    t1 = clock_ms();
     if (!rc && o->tokenizer)
         rc = tokenizer_open(&r->tok, r->model->source, o->pre_tokenizer, e);
+    t2 = clock_ms();
     if (!rc && !eo.kv_bytes && o->n_seqs > 1)
         eo.kv_bytes = default_kv_bytes(c, &r->model->params, o->n_seqs);
     if (!rc)
         rc = engine_open(&r->engine, r->model, r->pool, &eo, e);
+    if (!rc)
+        common_verbose(c, "%s, %u threads; opened in %.1f ms: model %.1f, tokenizer %.1f, engine %.1f",
+                       engine_ops(r->engine)->isa, pool_size(r->pool), clock_ms() - t0, t1 - t0, t2 - t1, clock_ms() - t2);
     return rc;
 }
 
