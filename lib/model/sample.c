@@ -288,23 +288,35 @@ static size_t keep_best(struct sampler *s, size_t n, size_t k, double mass)
     return kept;
 }
 
+static size_t count(const struct sampler *s, float t)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < s->n_vocab; i++)
+        n += s->y[i] >= t;
+    return n;
+}
+
 /* Draws under top-k, top-p and min-p. */
 static int draw_filtered(struct sampler *s, const struct sample_params *p, double u, uint32_t *id, struct err *e)
 {
+    /* Thresholds to gather from: few tokens where the model is sure, all of them in the end. */
+    static const float steps[] = { -3, -5, -7, -9, -11, -14, -20, -40, -INFINITY };
     size_t n, k = p->top_k && p->top_k < s->n_vocab ? p->top_k : s->n_vocab;
     bool use_k = k < s->n_vocab, use_p = p->top_p < 1;
-    float t = p->min_p > 0 && !use_k && !use_p ? logf(p->min_p) : -6;
-    double mass, want = 0, sum = 0;
+    double mass = 0, want = 0, sum = 0;
+    size_t step = 0;
 
     if (use_p && !use_k)
         want = (double)p->top_p * s->ops->sum_exp(s->y, s->n_vocab, 0);
-    for (;; t = t > -50 ? 2 * t : -INFINITY) {
-        n = gather(s, t, &mass);
+    if (use_k)
+        while (steps[step] > -INFINITY && count(s, steps[step]) < k)
+            step++;
+    do {
+        n = gather(s, use_k || use_p ? steps[step] : logf(p->min_p), &mass);
         if (n == SIZE_MAX)
             return err_set(e, ERR_NOMEM, "sampling from a vocabulary of %u", (unsigned)s->n_vocab);
-        if (t == -INFINITY || !(use_k || use_p) || (use_k ? n >= k : mass >= want))
-            break;
-    }
+    } while (use_p && !use_k && mass < want && steps[step++] > -INFINITY);
     if (use_k) {
         n = keep_best(s, n, k, INFINITY);
         for (size_t i = 0; i < n; i++)
