@@ -10,7 +10,7 @@
 size_t kern_attn_scratch(uint32_t group, uint32_t head_dim)
 {
     (void)group; /* rows are taken in blocks of a fixed number, whatever the group */
-    return mem_round_up(sizeof(struct attn_scratch) + sizeof(float) * 2 * ATTN_BLOCK * head_dim, 64);
+    return mem_round_up(sizeof(struct attn_scratch) + sizeof(float) * (2 * ATTN_BLOCK + ATTN_TILE) * head_dim, 64);
 }
 
 /* Rows [r0, r0 + n) of the call, cut into tiles of nearly equal numbers of rows. Returns the number of tiles. */
@@ -31,6 +31,7 @@ static uint32_t start_block(const struct attn_args *a, uint32_t kvh, uint32_t q0
         t->q = q;
         t->o = o;
         t->p = s->p;
+        t->c = s->data + (size_t)2 * ATTN_BLOCK * hd;
         for (uint32_t r = 0; r < 16; r++) {
             t->max[r] = -INFINITY;
             t->sum[r] = 0;

@@ -34,6 +34,7 @@ struct attn_tile {
     const float *q; /* [head_dim][ATTN_TILE], scaled by scale * log2(e): scores are exponents of two */
     float *o;       /* [n][head_dim] */
     float *p;       /* [ATTN_TILE][ATTN_CHUNK], weights; shared by all tiles */
+    float *c;       /* [ATTN_TILE][head_dim], sums of the chunk; shared by all tiles */
 };
 
 typedef void attn_tile_fn(const struct kv_layout *kv, const struct attn_chunk *c, struct attn_tile *t);
@@ -42,7 +43,7 @@ struct attn_scratch {
     struct attn_row rows[ATTN_BLOCK];
     struct attn_tile tiles[ATTN_BLOCK / ATTN_TILE];
     _Alignas(64) float p[ATTN_TILE * ATTN_CHUNK];
-    _Alignas(64) float data[]; /* q, then o, of all tiles */
+    _Alignas(64) float data[]; /* [2 * ATTN_BLOCK + ATTN_TILE][head_dim]: q of all tiles, o of all tiles, c */
 };
 
 /* Row r of queries q0.. of KV head kvh: queries in order, the heads of the group inside. */

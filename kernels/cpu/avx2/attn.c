@@ -9,11 +9,10 @@
 
 #include "kernels/cpu/avx2/math.h"
 #include "kernels/cpu/avx2/nn.h"
+#include "kernels/cpu/inline.h"
 
-#define INLINE static inline __attribute__((always_inline))
-#define FEW_ROWS 3u        /* 4 registers a row up to so many */
-#define PREFETCH_ROWS 4u   /* fewer rows read in order with so little work that the hardware's prefetcher does better */
-#define PREFETCH_GROUPS 3u /* groups of values from the one in use to the one fetched */
+#define FEW_ROWS 3u /* 4 registers a row up to so many */
+#define SPAN 64u    /* tokens whose values are read whole, a few dimensions at a time */
 
 static void store_f32(float *kd, float *vd, uint32_t hd, const float *k, const float *v)
 {
@@ -70,35 +69,35 @@ INLINE void score_block(const unsigned char *const *keys, const unsigned char *c
 {
     __m256 s[ATTN_TILE][4];
 
-#pragma GCC unroll 6
+UNROLL(6)
     for (uint32_t r = 0; r < n_rows; r++)
-#pragma GCC unroll 4
+UNROLL(4)
         for (uint32_t g = 0; g < 2 * n_groups; g++)
             s[r][g] = _mm256_setzero_ps();
     for (size_t d = 0; d < hd; d += 2)
-#pragma GCC unroll 2
+UNROLL(2)
         for (uint32_t half = 0; half < 2; half++, q += ATTN_TILE) {
             __m256 k[4];
 
-#pragma GCC unroll 4
+UNROLL(4)
             for (uint32_t g = 0; g < 2 * n_groups; g++)
                 k[g] = load_keys(keys[g / 2], d, half, g % 2, bf16);
-            if (n_rows >= PREFETCH_ROWS && !(bf16 && half))
-#pragma GCC unroll 2
+            if (!(bf16 && half))
+UNROLL(2)
                 for (uint32_t g = 0; g < n_groups; g++)
                     _mm_prefetch((const void *)(ahead[g] + (bf16 ? d * 32 : (d + half) * 64)), _MM_HINT_T0);
-#pragma GCC unroll 6
+UNROLL(6)
             for (uint32_t r = 0; r < n_rows; r++) {
                 const __m256 x = _mm256_set1_ps(q[r]);
 
-#pragma GCC unroll 4
+UNROLL(4)
                 for (uint32_t g = 0; g < 2 * n_groups; g++)
                     s[r][g] = _mm256_fmadd_ps(x, k[g], s[r][g]);
             }
         }
-#pragma GCC unroll 6
+UNROLL(6)
     for (uint32_t r = 0; r < n_rows; r++)
-#pragma GCC unroll 4
+UNROLL(4)
         for (uint32_t g = 0; g < 2 * n_groups; g++)
             _mm256_store_ps(p + (size_t)r * ATTN_CHUNK + g * 8, s[r][g]);
 }
@@ -138,7 +137,7 @@ static void weigh_row(float *p, uint32_t lo, uint32_t hi, uint32_t g0, uint32_t 
     *max = max_lanes(m);
     m = _mm256_set1_ps(*max);
     for (uint32_t t = g0 * KV_GROUP; t < g1 * KV_GROUP; t += KV_GROUP)
-#pragma GCC unroll 2
+UNROLL(2)
         for (uint32_t i = 0; i < 2; i++) {
             const __m256 e = exp2_avx2(_mm256_sub_ps(_mm256_load_ps(p + t + 8 * i), m));
             const __m256 w = _mm256_and_ps(e, range_mask(lo, hi, t + 8 * i));
@@ -188,28 +187,28 @@ INLINE void value_span(const struct attn_chunk *c, const struct attn_tile *t, co
                        const bool ragged, const bool bf16)
 {
     for (uint32_t i = t0; i < t1; i += 2) {
-        const uint32_t g = i / KV_GROUP, next = g + PREFETCH_GROUPS;
+        const uint32_t g = i / KV_GROUP, next = g + SPAN / KV_GROUP;
         const unsigned char *group = c->keys[g] + c->to_values;
         const unsigned char *ahead = next < ATTN_GROUPS && c->keys[next] ? c->keys[next] + c->to_values : group;
 
-#pragma GCC unroll 2
+UNROLL(2)
         for (uint32_t half = 0; half < 2; half++) {
             const uint32_t at = i + half;
             const size_t offset = value_offset(at % KV_GROUP, hd, d0, bf16);
             __m256 v[4];
 
-#pragma GCC unroll 4
+UNROLL(4)
             for (uint32_t j = 0; j < n_vecs; j++)
                 v[j] = load_values(group + offset + 32 * j, half, bf16);
-            if (!ragged && n_rows >= PREFETCH_ROWS && !(bf16 && half))
+            if (!ragged && !(bf16 && half))
                 _mm_prefetch((const void *)(ahead + offset), _MM_HINT_T0);
-#pragma GCC unroll 6
+UNROLL(6)
             for (uint32_t r = 0; r < n_rows; r++) {
                 const __m256 w = _mm256_set1_ps(t->p[(size_t)r * ATTN_CHUNK + at]);
 
                 if (ragged && !(at >= x->lo[r] && at < x->hi[r]))
                     continue;
-#pragma GCC unroll 4
+UNROLL(4)
                 for (uint32_t j = 0; j < n_vecs; j++)
                     o[r][j] = _mm256_fmadd_ps(w, v[j], o[r][j]);
             }
@@ -217,31 +216,53 @@ INLINE void value_span(const struct attn_chunk *c, const struct attn_tile *t, co
     }
 }
 
-INLINE void value_block(const struct attn_chunk *c, const struct attn_tile *t, const struct attn_ranges *x, size_t hd,
-                        size_t d0, const uint32_t n_rows, const uint32_t n_vecs, const bool bf16)
+/* Adds tokens [t0, t1) of one span to 8 * n_vecs dimensions of the chunk's sums. */
+INLINE void value_block(const struct attn_chunk *c, const struct attn_tile *t, const struct attn_ranges *x, uint32_t t0,
+                        uint32_t t1, size_t hd, size_t d0, const uint32_t n_rows, const uint32_t n_vecs, const bool bf16)
 {
+    const uint32_t lo = x->all_lo < t0 ? t0 : x->all_lo < t1 ? x->all_lo : t1;
+    const uint32_t hi = x->all_hi < t0 ? t0 : x->all_hi < t1 ? x->all_hi : t1;
     __m256 o[ATTN_TILE][4];
 
-#pragma GCC unroll 6
+UNROLL(6)
     for (uint32_t r = 0; r < n_rows; r++)
-#pragma GCC unroll 4
+UNROLL(4)
         for (uint32_t j = 0; j < n_vecs; j++)
-            o[r][j] = _mm256_setzero_ps();
-    value_span(c, t, x, x->any_lo, x->all_lo, hd, d0, o, n_rows, n_vecs, true, bf16);
-    value_span(c, t, x, x->all_lo, x->all_hi, hd, d0, o, n_rows, n_vecs, false, bf16);
-    value_span(c, t, x, x->all_hi, x->any_hi, hd, d0, o, n_rows, n_vecs, true, bf16);
-#pragma GCC unroll 6
-    for (uint32_t r = 0; r < n_rows; r++) {
+            o[r][j] = t0 == x->any_lo ? _mm256_setzero_ps() : _mm256_loadu_ps(t->c + r * hd + d0 + 8 * j);
+    value_span(c, t, x, t0, lo, hd, d0, o, n_rows, n_vecs, true, bf16);
+    value_span(c, t, x, lo, hi, hd, d0, o, n_rows, n_vecs, false, bf16);
+    value_span(c, t, x, hi, t1, hd, d0, o, n_rows, n_vecs, true, bf16);
+UNROLL(6)
+    for (uint32_t r = 0; r < n_rows; r++)
+UNROLL(4)
+        for (uint32_t j = 0; j < n_vecs; j++)
+            _mm256_storeu_ps(t->c + r * hd + d0 + 8 * j, o[r][j]);
+}
+
+INLINE void value_rows(const struct attn_chunk *c, const struct attn_tile *t, const struct attn_ranges *x, size_t hd,
+                       const uint32_t n_rows, const bool bf16)
+{
+    for (uint32_t t0 = x->any_lo, t1; t0 < x->any_hi; t0 = t1) {
+        size_t d = 0;
+
+        t1 = (t0 / SPAN + 1) * SPAN < x->any_hi ? (t0 / SPAN + 1) * SPAN : x->any_hi;
+        for (; n_rows <= FEW_ROWS && d + 32 <= hd; d += 32)
+            value_block(c, t, x, t0, t1, hd, d, n_rows, 4, bf16);
+        for (; d < hd; d += 16)
+            value_block(c, t, x, t0, t1, hd, d, n_rows, 2, bf16);
+    }
+}
+
+/* The chunk's sums into the tile's. */
+static void merge(struct attn_tile *t, const struct attn_ranges *x, size_t hd)
+{
+    for (uint32_t r = 0; r < t->n; r++) {
         const __m256 a = _mm256_set1_ps(x->old[r]), b = _mm256_set1_ps(x->new[r]);
+        const float *from = t->c + r * hd;
+        float *to = t->o + r * hd;
 
-        if (x->lo[r] == x->hi[r])
-            continue;
-#pragma GCC unroll 4
-        for (uint32_t j = 0; j < n_vecs; j++) {
-            float *to = t->o + r * hd + d0 + 8 * j;
-
-            _mm256_storeu_ps(to, _mm256_fmadd_ps(_mm256_loadu_ps(to), a, _mm256_mul_ps(o[r][j], b)));
-        }
+        for (size_t d = 0; x->lo[r] < x->hi[r] && d < hd; d += 8)
+            _mm256_storeu_ps(to + d, _mm256_fmadd_ps(_mm256_loadu_ps(to + d), a, _mm256_mul_ps(_mm256_loadu_ps(from + d), b)));
     }
 }
 
@@ -250,17 +271,13 @@ INLINE void value_block(const struct attn_chunk *c, const struct attn_tile *t, c
 INLINE void add_rows(const struct kv_layout *kv, const struct attn_chunk *c, struct attn_tile *t, const uint32_t n_rows,
                      const bool bf16)
 {
-    const size_t hd = kv->head_dim;
     struct attn_ranges x;
-    size_t d = 0;
 
     attn_find_ranges(c, t, &x);
     score_rows(kv, c, t, x.any_lo / KV_GROUP, (x.any_hi + KV_GROUP - 1) / KV_GROUP, n_rows, bf16);
     weigh_tile(t, &x);
-    for (; n_rows <= FEW_ROWS && d + 32 <= hd; d += 32)
-        value_block(c, t, &x, hd, d, n_rows, 4, bf16);
-    for (; d < hd; d += 16)
-        value_block(c, t, &x, hd, d, n_rows, 2, bf16);
+    value_rows(c, t, &x, kv->head_dim, n_rows, bf16);
+    merge(t, &x, kv->head_dim);
 }
 
 INLINE void add_chunk(const struct kv_layout *kv, const struct attn_chunk *c, struct attn_tile *t, const bool bf16)
