@@ -21,10 +21,11 @@ comma := ,
 # Recipes show one short line each; V=1 shows the commands.
 V ?=
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $@ &&)
-B := build/$(if $(SAN),$(subst $(comma),-,$(SAN)),release)$(if $(filter 1,$(CUDA)),-cuda)$(if $(filter 1,$(MPI)),-mpi)$(if $(findstring clang,$(notdir $(CC))),-clang)$(if $(filter 1,$(FUZZER)),-fuzzer)
-
 .DEFAULT_GOAL := all
 include scripts/build/deps.mk
+
+# A folder for each kind of build; a switch that no source answers to makes none.
+B := build/$(if $(SAN),$(subst $(comma),-,$(SAN)),release)$(if $(CU_SRC),-cuda)$(if $(MPI_SRC),-mpi)$(if $(findstring clang,$(notdir $(CC))),-clang)$(if $(filter 1,$(FUZZER)),-fuzzer)
 
 WARN := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wpointer-arith -Wwrite-strings -Wvla
 BASE_CFLAGS := -std=c11 $(OPT) -g -fno-math-errno -fno-trapping-math -ffp-contract=off -pthread $(WARN) -I. \

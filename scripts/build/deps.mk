@@ -29,6 +29,7 @@ $(call switch,MPI)
 $(call switch,WERROR)
 
 CU_SRC :=
+MPI_SRC :=
 ifeq ($(CUDA),1)
 NVCC ?= $(or $(shell command -v nvcc),$(wildcard /usr/local/cuda/bin/nvcc))
 NVCC_ARCH ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90
