@@ -5,7 +5,7 @@ run() { exec infer-run -m "$GOLDEN/gemma3" -t 1 --no-timings --ignore-eos -n 60 
 for sig in INT TERM; do
   rm -f out out.partial
   run -o out & pid=$!
-  for i in $(seq 1 200); do [ -s out.partial ] && break; sleep 0.02; done
+  until [ -s out.partial ] || ! kill -0 $pid; do sleep 0.02; done
   kill -$sig $pid; wait $pid; echo "exit $?"
   [ -e out ] && echo "out is there"
   tail -c 1 out.partial | od -An -c | tr -d ' '
