@@ -6,6 +6,10 @@
 
 #define DEFAULT_ALIGNMENT 32u
 #define NAME_MAX_BYTES 255u
+/* Far above any model; what a sparse file of zeros cannot use to fill memory. */
+#define METADATA_MAX (1u << 16)
+#define TENSORS_MAX (1u << 20)
+#define STRINGS_MAX (1u << 26) /* of all arrays together */
 
 static const uint8_t type_bytes[GGUF_N_TYPES] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
 
@@ -13,6 +17,7 @@ struct reader {
     struct gguf *g;
     size_t at;
     struct err *e;
+    uint64_t n_strings;
 };
 
 static size_t left(const struct reader *r)
@@ -63,6 +68,8 @@ static int read_strings(struct reader *r, struct gguf_kv *kv)
 
     if (kv->n > left(r) / 8)
         return truncated(r, "an array of strings");
+    if ((r->n_strings += kv->n) > STRINGS_MAX)
+        return err_set(r->e, ERR_LIMIT, "%s: more than %u strings in its metadata", r->g->map.path, STRINGS_MAX);
     if (!(kv->strs = malloc((kv->n ? kv->n : 1) * sizeof *kv->strs)))
         return nomem(r);
     for (uint64_t i = 0; i < kv->n; i++)
@@ -133,6 +140,9 @@ static int read_metadata(struct reader *r, uint64_t n)
     if (n > left(r) / 13) /* key length, type, one byte */
         return err_set(r->e, ERR_FORMAT, "%s: %llu metadata entries do not fit in the file", g->map.path,
                        (unsigned long long)n);
+    if (n > METADATA_MAX)
+        return err_set(r->e, ERR_LIMIT, "%s: %llu metadata entries: at most %u", g->map.path, (unsigned long long)n,
+                       METADATA_MAX);
     g->kv = calloc(n ? n : 1, sizeof *g->kv);
     g->keys = calloc(n ? n : 1, sizeof *g->keys);
     if (!g->kv || !g->keys)
@@ -210,6 +220,8 @@ static int read_tensors(struct reader *r, uint64_t n)
 
     if (n > left(r) / 32) /* name length, rank, one dimension, type, offset */
         return err_set(r->e, ERR_FORMAT, "%s: %llu tensors do not fit in the file", g->map.path, (unsigned long long)n);
+    if (n > TENSORS_MAX)
+        return err_set(r->e, ERR_LIMIT, "%s: %llu tensors: at most %u", g->map.path, (unsigned long long)n, TENSORS_MAX);
     g->tensors = calloc(n ? n : 1, sizeof *g->tensors);
     g->names = calloc(n ? n : 1, sizeof *g->names);
     if (!g->tensors || !g->names)
@@ -319,7 +331,7 @@ static int read_all(struct reader *r)
 
 int gguf_open(struct gguf **out, struct map *m, struct err *e)
 {
-    struct reader r = { calloc(1, sizeof *r.g), 0, e };
+    struct reader r = { .g = calloc(1, sizeof *r.g), .e = e };
     int rc;
 
     *out = NULL;

@@ -7,7 +7,7 @@
 
 #define CONFIG_MAX_BYTES ((size_t)8 << 20)
 #define INDEX_MAX_BYTES ((size_t)64 << 20)
-#define SIDE_FILE_MAX_BYTES ((size_t)256 << 20) /* tokenizer.json of the largest vocabularies is some 30 MB */
+#define SIDE_FILE_MAX_BYTES ((size_t)128 << 20) /* tokenizer.json of the largest vocabularies is some 30 MB */
 #define MAX_SHARDS 4096
 
 static char *join(const char *dir, const char *name)

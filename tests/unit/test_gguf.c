@@ -379,6 +379,34 @@ static void test_every_byte(void **state)
     free(b);
 }
 
+/* Counts that a large sparse file would allow. */
+static void test_limits(void **state)
+{
+    static const struct {
+        const char *field;
+        uint64_t n;
+        const char *message;
+    } rows[] = { { "n kv", 65537, "65537 metadata entries: at most 65536" },
+                 { "n tensors", 1048577, "1048577 tensors: at most 1048576" } };
+    size_t size = (size_t)40 << 20;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct bytes *b = build();
+        unsigned char *p = calloc(1, size);
+        struct gguf *g;
+        struct err e;
+
+        assert_non_null(p);
+        bytes_patch(b, rows[i].field, 8, rows[i].n);
+        memcpy(p, b->p, b->n);
+        assert_int_equal(open_bytes(&g, p, size, &e), ERR_LIMIT);
+        assert_non_null(strstr(e.msg, rows[i].message));
+        free(p);
+        free(b);
+    }
+}
+
 static void test_empty(void **state)
 {
     struct bytes *b = calloc(1, sizeof *b);
@@ -404,7 +432,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_values),    cmocka_unit_test(test_tensors),
                                         cmocka_unit_test(test_bad),       cmocka_unit_test(test_truncated),
-                                        cmocka_unit_test(test_every_byte), cmocka_unit_test(test_empty) };
+                                        cmocka_unit_test(test_every_byte), cmocka_unit_test(test_limits),
+                                        cmocka_unit_test(test_empty) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
