@@ -176,6 +176,36 @@ QWEN3 = """{%- if messages[0].role == 'system' %}
     {%- endif %}
 {%- endif %}
 """
+QWEN3_INSTRUCT = """{%- if messages[0].role == 'system' %}
+    {{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}
+{%- endif %}
+{%- for message in messages %}
+    {%- if message.content is string %}
+        {%- set content = message.content %}
+    {%- else %}
+        {%- set content = '' %}
+    {%- endif %}
+    {%- if (message.role == "user") or (message.role == "system" and not loop.first) %}
+        {{- '<|im_start|>' + message.role + '\\n' + content + '<|im_end|>' + '\\n' }}
+    {%- elif message.role == "assistant" %}
+        {{- '<|im_start|>' + message.role + '\\n' + content }}
+        {{- '<|im_end|>\\n' }}
+    {%- elif message.role == "tool" %}
+        {%- if loop.first or (messages[loop.index0 - 1].role != "tool") %}
+            {{- '<|im_start|>user' }}
+        {%- endif %}
+        {{- '\\n<tool_response>\\n' }}
+        {{- content }}
+        {{- '\\n</tool_response>' }}
+        {%- if loop.last or (messages[loop.index0 + 1].role != "tool") %}
+            {{- '<|im_end|>\\n' }}
+        {%- endif %}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+{%- endif %}
+"""
 LLAMA31 = """{{- bos_token }}
 {%- if not date_string is defined %}
     {%- set date_string = "26 Jul 2024" %}
@@ -262,6 +292,7 @@ TEMPLATES = {
     "qwen2": (chatml_default("You are a helpful assistant."), None, "<|im_end|>"),
     "qwen2.5": (QWEN25, None, "<|im_end|>"),
     "qwen3": (QWEN3, None, "<|im_end|>"),
+    "qwen3-instruct": (QWEN3_INSTRUCT, None, "<|im_end|>"),
     "llama2": (LLAMA2, "<s>", "</s>"),
     "llama3": (L3_LOOP + "{% if add_generation_prompt %}" + L3_PROMPT + "{% endif %}", "<|begin_of_text|>", "<|eot_id|>"),
     "llama3-prompt": (L3_LOOP + L3_PROMPT, "<|begin_of_text|>", "<|eot_id|>"),
@@ -291,7 +322,7 @@ TEMPLATES = {
 
 
 # Which conversations the committed file has: these for all, others where they matter.
-SLIM = {1: "", 2: "", 5: "qwen3|deepseek|llama2", 6: "qwen3|deepseek", 7: "qwen|llama3.1", 10: "deepseek|chatml|mistral-v7|llama3$"}
+SLIM = {1: "", 2: "", 5: "qwen3|deepseek|llama2", 6: "qwen3|deepseek", 7: "qwen2.5|qwen3$|llama3.1", 10: "deepseek|chatml|mistral-v7|llama3$"}
 
 
 def chat(*turns):

@@ -80,6 +80,10 @@ static const struct row rows[] = {
         "!E '<|im_start|>'+message.role+'" NL "'+content", "!E '<|im_end|>" NL "'", "!E '<think>" NL NL "</think>" NL NL "'",
         "!I (message.role=='user')or(message.role=='system'andnotloop.first)", "!I loop.index0>ns.last_query_index",
         "!I loop.lastor(notloop.lastandreasoning_content)" } },
+    { { .name = "qwen3-instruct", .family = CHAT_CHATML, IM_NEEDS, .tool_turns = true }, /* the 2507 models, which do not think */
+      { "!E '<|im_start|>'+message.role+'" NL "'+content+'<|im_end|>" NL "'", IM_PROMPT, IM_SYSTEM, "!S content=''",
+        "!E '<|im_start|>'+message.role+'" NL "'+content", "!E '<|im_end|>" NL "'",
+        "!I (message.role=='user')or(message.role=='system'andnotloop.first)" } },
 
     { { .name = "llama2", .family = CHAT_LLAMA2, .needs = { "<s>", "</s>" }, .system = SYSTEM_FIRST },
       { "!S content='<<SYS>>" NL "'+system_message+'" NL "<</SYS>>" NL NL "'+message.content", "!I " ALTERNATE,
@@ -216,10 +220,11 @@ const struct chat_template *chat_named(const char *name)
 const char *const *chat_template_names(void)
 {
     static const char *const names[] = {
-        "chatml",       "smollm2",       "qwen2",       "qwen2.5",           "qwen3",      "llama2",
-        "llama3",       "llama3.1",      "gemma",       "gemma2",            "mistral",    "mistral-v0.1",
-        "mistral-v0.2", "mistral-v1",    "mistral-v3",  "mistral-v3-tekken", "mistral-v7", "mistral-v7-tekken",
-        "deepseek",     "deepseek-v2",   "deepseek-v3", "deepseek-r1",       NULL,
+        "chatml", "smollm2", "qwen2", "qwen2.5", "qwen3", "qwen3-instruct", "llama2", "llama3", "llama3.1",
+        "gemma", "gemma2", "mistral", "mistral-v0.1", "mistral-v0.2", "mistral-v1", "mistral-v3",
+        "mistral-v3-tekken", "mistral-v7", "mistral-v7-tekken", "deepseek", "deepseek-v2", "deepseek-v3",
+        "deepseek-r1",
+        NULL,
     };
 
     return names;
