@@ -281,6 +281,9 @@ static void check_attn(struct checker *c)
     static const uint32_t windows[] = { 0, 1, 2, 15, 16, 17, 100, 255, 256, 257, 512 };
     static const uint32_t dims[] = { 16, 32, 48, 64, 80, 96, 128, 192, 256 };
     static const uint32_t queries[] = { 1, 1, 2, 3, 7, 33, 50 };
+    static const struct shape large[] = { { KV_BF16, 1024, 2, 16, 300, 3, 0 }, { KV_F32, 1024, 1, 32, 254, 5, 100 },
+                                          { KV_BF16, 528, 3, 16, 250, 9, 17 }, { KV_F32, 512, 16, 16, 511, 2, 0 },
+                                          { KV_BF16, 64, 9, 64, 4093, 5, 0 },  { KV_BF16, 128, 6, 64, 3900, 13, 1024 } };
 
     if (!check_wanted(c, "attention", c->prev && c->prev->attention == c->ops->attention))
         return;
@@ -294,6 +297,8 @@ static void check_attn(struct checker *c)
             s.group = 1 + check_u32(c) % (s.n_q > 3 ? 7 : 16);
             check_shape(c, s);
         }
+    for (unsigned i = 0; i < sizeof large / sizeof large[0]; i++)
+        check_shape(c, large[i]);
 }
 
 /* --- time ------------------------------------------------------------------------------------------------------------- */
